@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection zones, each of which has a domain of libfabric: what peers reach, and failures. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rdma/fi_errno.h>
 
@@ -344,6 +346,200 @@ START_TEST(ends_of_idle_connections_read_no_queue_of_another_domain)
 }
 END_TEST
 
+/* ---- the queue of another domain, with the service thread kept out ---- */
+
+static struct tp_cq *zoned_cq(const struct zoned *z)
+{
+	return ((struct evd *)z->rig.dto_evd)->cq;
+}
+
+static void zoned_quiet_open(struct zoned *z)
+{
+	zoned_open(z);
+	ofi_rig_lock(&z->rig);
+}
+
+static void zoned_quiet_close(struct zoned *z)
+{
+	ofi_rig_unlock(&z->rig);
+	zoned_close(z);
+}
+
+/* A request of the endpoint in the other zone completes in the queue of its domain. */
+static void complete_one(const struct zoned *z)
+{
+	DAT_LMR_PARAM lmr;
+	DAT_LMR_TRIPLET from = { .virtual_address = (uintptr_t)z->rig.memory + OFI_MEMORY / 2,
+				 .segment_length = 1 };
+
+	ck_dat(lmr_query(z->lmr, DAT_LMR_FIELD_LMR_CONTEXT, &lmr));
+	from.lmr_context = lmr.lmr_context;
+	ck_dat(ep_post_rdma_write(z->rig.passive, 1, &from, (DAT_DTO_COOKIE){ .as_64 = 1 },
+				  &z->rig.target, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* What the service thread, a poll and a thread that is about to sleep ask of these queues. */
+struct answers {
+	unsigned taken;
+	bool empty, quiet, waiting;
+};
+
+static void answers_are(const struct zoned *z, bool take, struct answers want)
+{
+	struct tp_cq *cq = zoned_cq(z);
+	unsigned taken = 0;
+
+	spin_lock(&cq->lock);
+	if (take)
+		taken = domains_harvest_locked(cq);
+	ck_assert_uint_eq(taken, want.taken);
+	ck_assert(domains_are_empty_locked(cq) == want.empty);
+	ck_assert(domains_are_quiet_locked(cq) == want.quiet);
+	spin_unlock(&cq->lock);
+	mutex_lock(&cq->dev->cqs_lock);
+	ck_assert(domains_have_waiting_locked(cq) == want.waiting);
+	mutex_unlock(&cq->dev->cqs_lock);
+}
+
+START_TEST(what_a_queue_of_another_domain_holds_is_told)
+{
+	struct zoned z;
+
+	zoned_quiet_open(&z);
+	answers_are(&z, true, (struct answers){ 0, true, true, false });
+	complete_one(&z);
+	answers_are(&z, false, (struct answers){ 0, false, false, true });
+	/* all was taken, but who reads does not know that yet */
+	answers_are(&z, true, (struct answers){ 1, false, true, false });
+	answers_are(&z, true, (struct answers){ 0, true, true, false });
+	zoned_quiet_close(&z);
+}
+END_TEST
+
+/* Says which descriptors are in a set. Returns how many. */
+static unsigned set_read(int epoll, bool in_set[256])
+{
+	char path[64], line[256];
+	unsigned n = 0, fd;
+	FILE *info;
+
+	memset(in_set, 0, 256 * sizeof(*in_set));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
+	info = fopen(path, "r");
+	ck_assert_ptr_nonnull(info);
+	while (fgets(line, sizeof(line), info)) {
+		if (sscanf(line, "tfd: %u", &fd) != 1)
+			continue;
+		ck_assert_uint_lt(fd, 256);
+		in_set[fd] = true;
+		n++;
+	}
+	fclose(info);
+	return n;
+}
+
+static unsigned set_size(int epoll)
+{
+	bool in_set[256];
+
+	return set_read(epoll, in_set);
+}
+
+static bool set_has(int epoll, int fd)
+{
+	bool in_set[256];
+
+	(void)set_read(epoll, in_set);
+	return in_set[fd];
+}
+
+START_TEST(a_queue_of_another_domain_is_in_the_set_of_who_sleeps)
+{
+	struct zoned z;
+	struct tp_cq *cq;
+	unsigned before;
+
+	zoned_quiet_open(&z);
+	cq = zoned_cq(&z);
+	before = set_size(cq->epoll);
+	spin_lock(&cq->lock);
+	ck_assert(domains_watch_locked(cq));
+	ck_assert(domains_watch_locked(cq));
+	ck_assert_uint_eq(set_size(cq->epoll), before + 1);
+	domains_unwatch_locked(cq);
+	ck_assert_uint_eq(set_size(cq->epoll), before);
+	ff_fail("epoll_ctl", ENOSPC, 1);
+	ck_assert(!domains_watch_locked(cq));
+	spin_unlock(&cq->lock);
+	zoned_quiet_close(&z);
+}
+END_TEST
+
+START_TEST(a_queue_of_another_domain_is_in_the_set_of_the_device)
+{
+	struct zoned z;
+	struct tp_cq *cq;
+	unsigned before;
+
+	zoned_quiet_open(&z);
+	cq = zoned_cq(&z);
+	mutex_lock(&cq->dev->cqs_lock);
+	ck_assert_int_eq(domains_report_locked(cq), 0);
+	before = set_size(cq->dev->epoll);
+	domains_drop_locked(cq);
+	ck_assert_uint_eq(set_size(cq->dev->epoll), before - 1);
+	ff_fail("epoll_ctl", ENOSPC, 1);
+	ck_assert_int_eq(domains_report_locked(cq), -ENOSPC);
+	ck_assert_int_eq(domains_report_locked(cq), 0);
+	ck_assert_uint_eq(set_size(cq->dev->epoll), before);
+	mutex_unlock(&cq->dev->cqs_lock);
+	zoned_quiet_close(&z);
+}
+END_TEST
+
+/* Puts the queue of the other domain into both sets. Returns its descriptor. */
+static int into_both_sets(struct tp_cq *cq)
+{
+	bool before[256], after[256];
+	int fd = 0;
+
+	mutex_lock(&cq->dev->cqs_lock);
+	ck_assert_int_eq(domains_report_locked(cq), 0);
+	spin_lock(&cq->lock);
+	domains_unwatch_locked(cq);
+	(void)set_read(cq->epoll, before);
+	ck_assert(domains_watch_locked(cq));
+	(void)set_read(cq->epoll, after);
+	spin_unlock(&cq->lock);
+	mutex_unlock(&cq->dev->cqs_lock);
+	while (before[fd] == after[fd])
+		fd++;
+	ck_assert(set_has(cq->dev->epoll, fd));
+	return fd;
+}
+
+/* A child of the process may have the descriptor, too, so that the kernel does not forget it. */
+START_TEST(a_queue_that_is_closed_leaves_both_sets)
+{
+	struct zoned z;
+	struct tp_cq *cq;
+	int fd, kept;
+
+	zoned_quiet_open(&z);
+	cq = zoned_cq(&z);
+	fd = into_both_sets(cq);
+	kept = dup(fd);
+	ofi_rig_unlock(&z.rig);
+	ck_dat(ep_free(z.rig.passive));
+	ck_assert(!set_has(cq->epoll, fd));
+	ck_assert(!set_has(cq->dev->epoll, fd));
+	close(kept);
+	ck_dat(ep_create(z.rig.ia, z.pz, z.rig.dto_evd, z.rig.dto_evd, z.rig.conn_evd, NULL,
+			 &z.rig.passive));
+	zoned_close(&z);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("zones");
@@ -363,5 +559,9 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase,
 		       who_sleeps_where_a_descriptor_is_refused_is_woken_by_the_service_thread);
 	tcase_add_test(tcase, ends_of_idle_connections_read_no_queue_of_another_domain);
+	tcase_add_test(tcase, what_a_queue_of_another_domain_holds_is_told);
+	tcase_add_test(tcase, a_queue_of_another_domain_is_in_the_set_of_who_sleeps);
+	tcase_add_test(tcase, a_queue_of_another_domain_is_in_the_set_of_the_device);
+	tcase_add_test(tcase, a_queue_that_is_closed_leaves_both_sets);
 	return run_cases(argc, argv);
 }
