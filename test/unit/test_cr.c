@@ -509,6 +509,23 @@ START_TEST(a_handoff_that_is_refused_leaves_the_request)
 }
 END_TEST
 
+/* What others of this process allocate meanwhile is less than a byte for each. */
+START_TEST(handoffs_that_are_refused_take_no_memory)
+{
+	const unsigned many = 1000;
+	DAT_EVD_HANDLE evd = side_create_evd(server, 1, DAT_EVD_CR_FLAG | DAT_EVD_SOFTWARE_FLAG);
+	DAT_CR_HANDLE cr = cr_request(client->ep, 0, NULL);
+	size_t used;
+
+	psp_other(evd, DAT_PSP_CONSUMER_FLAG);
+	post_se(evd, 1);
+	used = memory_in_use();
+	for (unsigned i = 0; i < many; i++)
+		ck_dat_is(cr_handoff(cr, OTHER_QUAL), NO_RESOURCE(MEMORY));
+	ck_assert_uint_lt(memory_in_use(), used + many);
+}
+END_TEST
+
 /* Its own service point is gone, and another one has got that one's handle. */
 START_TEST(a_request_is_handed_to_a_service_point_with_the_handle_of_its_own)
 {
@@ -603,5 +620,6 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_handoff_that_is_refused_leaves_the_request, 0, 2);
 	tcase_add_test(cases, a_request_is_handed_to_a_service_point_with_the_handle_of_its_own);
 	tcase_add_test(cases, a_handoff_without_memory_leaves_the_request);
+	tcase_add_test(cases, handoffs_that_are_refused_take_no_memory);
 	return run_unit_cases(argc, argv);
 }

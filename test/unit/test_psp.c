@@ -302,6 +302,31 @@ START_TEST(requests_beyond_the_queue_are_rejected)
 }
 END_TEST
 
+START_TEST(rejected_requests_take_no_memory)
+{
+	const unsigned many = 1000;
+	DAT_EVD_HANDLE evd = side_create_evd(server, 1, DAT_EVD_CR_FLAG);
+	DAT_EP_HANDLE ep = side_create_ep(client, NULL);
+	size_t used = 0;
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create(server->ia, 40000, evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	psp_request(40000);
+	for (unsigned i = 0; i < 2 * many; i++) {
+		ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&server->address, 40000,
+				  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+				  DAT_CONNECT_DEFAULT_FLAG));
+		expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+		ck_dat(ep_reset(ep));
+		fake_wait_idle(0);
+		if (i == many) /* all is as large as it will be */
+			used = memory_in_use();
+	}
+	/* what others of this process allocate meanwhile is less than a byte for each */
+	ck_assert_uint_lt(memory_in_use(), used + many);
+}
+END_TEST
+
 /*
  * A request that can't be reported to the consumer is rejected by the provider. Later requests
  * arrive.
@@ -576,6 +601,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_port_of_an_address_depends_on_its_family);
 	tcase_add_test(cases, free_keeps_reported_requests);
 	tcase_add_test(cases, requests_beyond_the_queue_are_rejected);
+	tcase_add_test(cases, rejected_requests_take_no_memory);
 	tcase_add_test(cases, a_request_without_memory_is_rejected);
 	tcase_add_test(cases, a_thousand_requests_may_arrive_at_once);
 	tcase_add_test(cases, a_service_point_makes_endpoints_if_asked);

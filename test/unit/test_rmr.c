@@ -722,6 +722,31 @@ START_TEST(a_barrier_flag_posts_a_fence)
 }
 END_TEST
 
+/* Each had four bindings at once, which it keeps for its next binds. */
+START_TEST(windows_that_are_freed_take_their_memory_along)
+{
+	const unsigned many = 1000;
+	size_t used = 0;
+
+	rmr_pair_open(_i, NULL);
+	for (unsigned i = 0; i < 2 * many; i++) {
+		fake_hold(true);
+		for (unsigned n = 0; n < 4; n++)
+			bind_posted(segment(server, 0, 64), REMOTE_BOTH, n);
+		fake_hold(false);
+		for (unsigned n = 0; n < 4; n++)
+			expect_rmr_event(rmr, n, DAT_RMR_BIND_SUCCESS);
+		ck_dat(rmr_free(rmr));
+		ck_dat(rmr_create(server->pz, &rmr));
+		if (i == many) /* all is as large as it will be */
+			used = memory_in_use();
+	}
+	/* what others of this process allocate meanwhile is less than a byte for each */
+	ck_assert_uint_lt(memory_in_use(), used + many);
+	rmr_pair_close();
+}
+END_TEST
+
 /* ---- binds that are flushed or fail, and posts that fail ---- */
 
 /* Two binds are flushed: the window keeps its binding, for the consumer and on the device. */
@@ -2087,6 +2112,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_barrier_flag_posts_a_fence, 0, METHODS);
 	tcase_add_loop_test(cases, a_flushed_bind_keeps_the_binding_before, 0, METHODS);
 	tcase_add_loop_test(cases, a_flushed_bind_may_have_been_executed, 0, METHODS);
+	tcase_add_loop_test(cases, windows_that_are_freed_take_their_memory_along, 0, METHODS);
 	tcase_add_loop_test(cases, a_bind_after_the_disconnect_is_flushed, 0, METHODS);
 	tcase_add_loop_test(cases, a_failed_bind_leaves_the_window_unbound, 0,
 			    METHODS * COUNT(failures));

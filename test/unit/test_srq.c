@@ -961,6 +961,24 @@ START_TEST(a_queue_grows_with_receives_posted)
 }
 END_TEST
 
+START_TEST(queues_that_were_resized_take_their_memory_along)
+{
+	const unsigned many = 1000;
+	size_t used = 0;
+	DAT_SRQ_HANDLE other;
+
+	for (unsigned i = 0; i < 2 * many; i++) {
+		ck_dat(try_srq(server, RECEIVES, 4, &other));
+		ck_dat(srq_resize(other, 500));
+		ck_dat(srq_free(other));
+		if (i == many) /* all is as large as it will be */
+			used = memory_in_use();
+	}
+	/* what others of this process allocate meanwhile is less than a byte for each */
+	ck_assert_uint_lt(memory_in_use(), used + many);
+}
+END_TEST
+
 START_TEST(a_queue_does_not_become_too_short)
 {
 	const DAT_RETURN refused = DAT_ERROR(DAT_INVALID_STATE, 0);
@@ -1448,6 +1466,7 @@ static void add_queue(TCase *cases)
 	tcase_add_test(cases, a_queue_does_not_become_too_short);
 	tcase_add_test(cases, a_device_that_cannot_resize_keeps_its_length);
 	tcase_add_loop_test(cases, a_resize_that_fails_changes_nothing, 0, 2);
+	tcase_add_test(cases, queues_that_were_resized_take_their_memory_along);
 	tcase_add_test(cases, the_low_watermark_is_reported_once_for_each_arming);
 	tcase_add_test(cases, a_watermark_that_is_reached_already_is_reported_at_once);
 	tcase_add_test(cases, a_late_event_of_the_device_reports_nothing);
