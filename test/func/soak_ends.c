@@ -372,11 +372,9 @@ static void reopen(const struct note *order)
 	end_open();
 }
 
-/* An IA keeps what a thread has slept on, so one has. */
 static void measure(const struct note *order)
 {
 	disconnect_ends(order);
-	wait_in_vain(&own);
 	interval_end();
 	connect_ends();
 }
@@ -387,7 +385,7 @@ static void finish(const struct note *order)
 	end_close();
 }
 
-enum { MEASURE, FINISH, FIRST_RANDOM };
+enum { MEASURE, FINISH, REOPEN }; /* and others */
 
 static const struct {
 	void (*run)(const struct note *order);
@@ -396,6 +394,7 @@ static const struct {
 } mix[] = {
 	[MEASURE] = { measure, 0, true },
 	[FINISH] = { finish, 0, true },
+	[REOPEN] = { reopen, 3, true },
 	{ ping, 200, false },
 	{ messages, 100, false },
 	{ accesses, 100, false },
@@ -405,12 +404,11 @@ static const struct {
 	{ refused_attempts, 10, false },
 	{ reconnect, 50, true },
 	{ refused_access, 10, true },
-	{ reopen, 3, true },
 };
 
 static unsigned random_operation(void)
 {
-	unsigned total = 0, chosen, i = FIRST_RANDOM;
+	unsigned total = 0, chosen, i = REOPEN;
 
 	for (size_t k = 0; k < COUNT(mix); k++)
 		total += mix[k].weight;
@@ -454,12 +452,20 @@ static unsigned operate(unsigned operation)
 	return order.operation;
 }
 
+/*
+ * At the end each operation but reopen is done once, so that an IA keeps all that it keeps for
+ * later, however long it has been open. Only the clock of end 0 counts.
+ */
 static void run_interval(void)
 {
 	const uint64_t enough = soak_now() + interval_length();
+	unsigned next = REOPEN + 1, operation;
 
-	while (operate(soak_now() < enough ? random_operation() : MEASURE) != MEASURE)
-		;
+	do {
+		operation = random_operation();
+		if (soak_now() >= enough)
+			operation = next < COUNT(mix) ? next++ : MEASURE;
+	} while (operate(operation) != MEASURE);
 }
 
 static void run_end(enum end which)
