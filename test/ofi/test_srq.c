@@ -173,20 +173,46 @@ static void limits_report(struct ofi_rig *rig)
 #define RECEIVES  4
 #define WATERMARK 2
 
+/* A connection whose passive endpoint receives through a queue of RECEIVES. */
+static void shared_open(struct ofi_rig *rig, DAT_SRQ_HANDLE *srq)
+{
+	DAT_EP_PARAM like;
+
+	ck_dat(ofi_ia_open(rig, PARAMS));
+	ck_dat(ofi_objects_create(rig));
+	ck_dat(ep_query(rig->passive, DAT_EP_FIELD_ALL, &like));
+	ck_dat(ep_free(rig->passive));
+	ck_dat(queue_create(rig, RECEIVES, srq));
+	ck_dat(endpoint_create(rig, *srq, &like.ep_attr, &rig->passive));
+	ck_dat(ofi_connect(rig));
+}
+
+static void shared_close(struct ofi_rig *rig, DAT_SRQ_HANDLE srq)
+{
+	ck_dat(ep_free(rig->passive));
+	rig->passive = DAT_HANDLE_NULL;
+	ck_dat(srq_free(srq));
+	ofi_rig_close(rig);
+}
+
+static void expect_watermark(struct ofi_rig *rig)
+{
+	DAT_EVENT event;
+
+	limits_report(rig);
+	ck_dat(evd_dequeue(rig->async_evd, &event));
+	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
+	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason,
+			 DAT_SRQ_LOW_WATERMARK_EVENT);
+}
+
 START_TEST(the_watermark_is_reported_when_fewer_are_left)
 {
 	DAT_SRQ_HANDLE srq;
-	DAT_EP_PARAM like;
 	struct ofi_rig rig;
 	DAT_EVENT event;
 
-	ck_dat(ofi_ia_open(&rig, PARAMS));
-	ck_dat(ofi_objects_create(&rig));
-	ck_dat(ep_query(rig.passive, DAT_EP_FIELD_ALL, &like));
-	ck_dat(ep_free(rig.passive));
-	ck_dat(queue_create(&rig, RECEIVES, &srq));
-	ck_dat(endpoint_create(&rig, srq, &like.ep_attr, &rig.passive));
-	ck_dat(ofi_connect(&rig));
+	shared_open(&rig, &srq);
 	for (unsigned i = 0; i < RECEIVES; i++)
 		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
 	ck_dat(srq_set_lw(srq, WATERMARK));
@@ -194,15 +220,53 @@ START_TEST(the_watermark_is_reported_when_fewer_are_left)
 	limits_report(&rig);
 	ck_assert_uint_eq(evd_dequeue(rig.async_evd, &event), DAT_QUEUE_EMPTY);
 	messages_exchange(&rig, 1);
-	limits_report(&rig);
-	ck_dat(evd_dequeue(rig.async_evd, &event));
-	ck_assert_uint_eq(event.event_number, DAT_ASYNC_ERROR_PROVIDER_INTERNAL_ERROR);
-	ck_assert_int_eq(event.event_data.asynch_error_event_data.reason,
-			 DAT_SRQ_LOW_WATERMARK_EVENT);
-	ck_dat(ep_free(rig.passive));
-	rig.passive = DAT_HANDLE_NULL;
-	ck_dat(srq_free(srq));
-	ofi_rig_close(&rig);
+	expect_watermark(&rig);
+	shared_close(&rig, srq);
+}
+END_TEST
+
+/* It takes no slot for longer, and does not count for the watermark. */
+START_TEST(a_receive_that_libfabric_refuses_is_none)
+{
+	DAT_SRQ_HANDLE srq;
+	struct ofi_rig rig;
+
+	shared_open(&rig, &srq);
+	for (unsigned i = 0; i < 1000; i++) {
+		ff_fail("fi_recv", FI_EAGAIN, 1);
+		ck_dat_is(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }),
+			  DAT_INSUFFICIENT_RESOURCES, DAT_RESOURCE_MEMORY);
+	}
+	for (unsigned i = 0; i < RECEIVES; i++)
+		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	ck_dat(srq_set_lw(srq, WATERMARK));
+	messages_exchange(&rig, RECEIVES - WATERMARK + 1);
+	expect_watermark(&rig);
+	shared_close(&rig, srq);
+}
+END_TEST
+
+/* As with a receive of an endpoint, that shows when a message comes. */
+START_TEST(a_buffer_that_is_in_no_region_receives_nothing)
+{
+	DAT_LMR_TRIPLET buffer;
+	DAT_SRQ_HANDLE srq;
+	struct ofi_rig rig;
+
+	shared_open(&rig, &srq);
+	buffer = rig.segment;
+	buffer.virtual_address = (uintptr_t)rig.memory + OFI_MEMORY / 2;
+	buffer.segment_length = OFI_MEMORY / 2;
+	buffer.lmr_context ^= 0xff00;
+	rig.segment.segment_length = 8;
+	rig.memory[0] = 'x';
+	rig.memory[OFI_MEMORY / 2] = 'y';
+	ck_dat(srq_post_recv(srq, 1, &buffer, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+	ck_assert_uint_eq(ofi_event(rig.conn_evd).event_number, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert_int_eq(rig.memory[OFI_MEMORY / 2], 'y');
+	shared_close(&rig, srq);
 }
 END_TEST
 
@@ -217,18 +281,11 @@ static void expect_guard(void)
 START_TEST(calls_that_take_or_give_shared_buffers_take_turns)
 {
 	static const char *const calls[] = { "fi_recv", "fi_cq_read", "fi_shutdown" };
-	DAT_SRQ_HANDLE srq = DAT_HANDLE_NULL;
-	DAT_EP_PARAM like;
+	DAT_SRQ_HANDLE srq;
 	struct ofi_rig rig;
 	DAT_EVENT event;
 
-	ck_dat(ofi_ia_open(&rig, PARAMS));
-	ck_dat(ofi_objects_create(&rig));
-	ck_dat(ep_query(rig.passive, DAT_EP_FIELD_ALL, &like));
-	ck_dat(ep_free(rig.passive));
-	ck_dat(queue_create(&rig, 4, &srq));
-	ck_dat(endpoint_create(&rig, srq, &like.ep_attr, &rig.passive));
-	ck_dat(ofi_connect(&rig));
+	shared_open(&rig, &srq);
 	guarded = ((struct ia *)rig.ia)->dev;
 	ff_hook(calls[_i], expect_guard);
 	ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
@@ -236,10 +293,7 @@ START_TEST(calls_that_take_or_give_shared_buffers_take_turns)
 	ck_dat(ep_disconnect(rig.passive, DAT_CLOSE_ABRUPT_FLAG));
 	ck_assert_uint_ge(ff_calls(calls[_i]), 1);
 	ff_hook(calls[_i], NULL);
-	ck_dat(ep_free(rig.passive));
-	rig.passive = DAT_HANDLE_NULL;
-	ck_dat(srq_free(srq));
-	ofi_rig_close(&rig);
+	shared_close(&rig, srq);
 }
 END_TEST
 
@@ -252,6 +306,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
 	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
 	tcase_add_test(tcase, the_watermark_is_reported_when_fewer_are_left);
+	tcase_add_test(tcase, a_receive_that_libfabric_refuses_is_none);
+	tcase_add_test(tcase, a_buffer_that_is_in_no_region_receives_nothing);
 	tcase_add_loop_test(tcase, calls_that_take_or_give_shared_buffers_take_turns, 0, 3);
 	return run_cases(argc, argv);
 }
