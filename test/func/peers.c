@@ -954,7 +954,7 @@ static bool libfabric_fails(const char *bytes)
 	       (bytes[FRAME_OP] == 0 && bytes[FRAME_ACK] == 2 && size == FRAME_HEADER);
 }
 
-/* In DAT 2.0 a message with immediate data has an event of its own; the rest of that is the same. */
+/* In DAT 2.0 a message with immediate data has an event of its own, and the rest is the same. */
 static bool is_completion(DAT_EVENT_NUMBER number)
 {
 	return number == DAT_DTO_COMPLETION_EVENT ||
