@@ -183,6 +183,7 @@ static void measure(void)
 
 START_TEST(nothing_grows_and_no_latency_drifts)
 {
+	intervals_begin();
 	window_open(&window);
 	nobody = free_qual(&window.pair.server);
 	for (unsigned i = 0; i < interval_count(); i++) {

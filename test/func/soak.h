@@ -21,6 +21,7 @@ void wait_for_a_cno(const struct side *side);
 
 extern uint64_t operations, faults; /* since the beginning */
 
+void intervals_begin(void);
 uint64_t soak_now(void);	  /* ns */
 void sample_take(uint64_t start); /* a small message that was posted then has just arrived */
 

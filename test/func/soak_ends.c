@@ -475,6 +475,7 @@ static void run_end(enum end which)
 	end = which;
 	peer.address.sin_family = AF_INET;
 	ck_assert_int_eq(inet_pton(AF_INET, address, &peer.address.sin_addr), 1);
+	intervals_begin();
 	end_open();
 	for (unsigned i = 0; i < interval_count(); i++)
 		run_interval();
