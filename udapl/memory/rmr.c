@@ -197,6 +197,13 @@ static bool window_is_lost_locked(const struct rmr *rmr)
 	return !rmr->mw && rmr->obj.ia->attr->max_mw && !rmr_is_of_ep(rmr);
 }
 
+/* Returns whether the window is lost, or will be with the next bind: then there are no spares. */
+static bool window_is_leaving_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->key_unknown || window_is_lost_locked(rmr);
+}
+
 /*
  * Makes a spare one of a binding, and returns whether it did: not while the window is lost, because
  * to the fast path a spare means that there is one.
@@ -207,7 +214,7 @@ static bool spare_add_unless_lost(struct rmr *rmr, struct binding *binding)
 
 	binding->region = NULL;
 	spin_lock(&rmr->lock);
-	kept = !window_is_lost_locked(rmr) && !rmr->key_unknown;
+	kept = !window_is_leaving_locked(rmr);
 	if (likely(kept))
 		spare_add_locked(rmr, binding);
 	spin_unlock(&rmr->lock);
@@ -260,7 +267,7 @@ static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 	assert_locked(&rmr->lock);
 	if (binding == &rmr->unbound)
 		return false;
-	if (binding->region || window_is_lost_locked(rmr) || rmr->key_unknown) {
+	if (binding->region || window_is_leaving_locked(rmr)) {
 		binding_defer_release(binding, NULL);
 		return true;
 	}
