@@ -14,18 +14,6 @@
 
 #define KIB 1024
 
-/* Of memory that is no file's: pages of libraries come when they are used, and go again. */
-static size_t resident_size(void)
-{
-	size_t pages, of_files;
-	FILE *statm = fopen("/proc/self/statm", "r");
-
-	ck_assert_ptr_nonnull(statm);
-	ck_assert_int_eq(fscanf(statm, "%*u %zu %zu", &pages, &of_files), 2);
-	fclose(statm);
-	return (pages - of_files) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* The resources of this process. */
 struct resources {
 	unsigned descriptors, threads;

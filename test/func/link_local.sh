@@ -15,28 +15,10 @@ for name in "number $own" "scoped $own%$interface"; do
 		"\"${name#* } 0\" \"\""
 done >>"$DAT_OVERRIDE"
 
-# dtest_between NAME ADDRESS: this end's name in dat.conf, and how the client calls the server
-dtest_between() {
-	local rc=0 server
-
-	if ((DAT_TEST_END == 0)); then
-		: >"$tmp/dtest.log"
-		"$program" -s -P "$1" --wait 600 >"$tmp/dtest.log" 2>&1 &
-		server=$!
-		until_line "$tmp/dtest.log" waiting "$server"
-		meet "$DAT_TEST_ADDR0"
-		wait "$server" || rc=1
-	else
-		meet "$DAT_TEST_ADDR0"
-		"$program" -P "$1" -h "$2" --wait 600 >"$tmp/dtest.log" 2>&1 || rc=1
-	fi
-	report $rc "dtest between IAs at link-local addresses (${1}), to $2"
-}
-
 echo 1..4
-program dtest
 for name in scoped number; do
 	for address in "$first%$interface" "$first"; do
 		dtest_between "$name" "$address"
+		report $? "dtest between IAs at link-local addresses ($name), to $address"
 	done
 done

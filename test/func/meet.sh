@@ -24,3 +24,24 @@ meet() {
 		done
 	fi
 }
+
+# dtest_between NAME ADDRESS: dtest between the two ends, over this end's NAME in dat.conf; the
+# client calls the server by ADDRESS. Returns whether it passes.
+dtest_between() {
+	local rc=0 server
+
+	program dtest
+	if ((DAT_TEST_END == 0)); then
+		: >"$tmp/dtest.log"
+		"$program" -s -P "$1" --wait 600 >"$tmp/dtest.log" 2>&1 &
+		server=$!
+		until_line "$tmp/dtest.log" waiting "$server"
+		meet "$DAT_TEST_ADDR0"
+		wait "$server" || rc=1
+	else
+		meet "$DAT_TEST_ADDR0"
+		"$program" -P "$1" -h "$2" --wait 600 >"$tmp/dtest.log" 2>&1 || rc=1
+	fi
+	grep -q PASSED "$tmp/dtest.log" || rc=1
+	return $rc
+}

@@ -18,26 +18,6 @@ spoil() {
 	[[ -z $1 ]] || tc qdisc add dev "$interface" root netem $1
 }
 
-# dtest_over WIRE
-dtest_over() {
-	local rc=0 server
-
-	program dtest
-	if ((DAT_TEST_END == 0)); then
-		: >"$tmp/dtest.log"
-		"$program" -s -P "$here" --wait 600 >"$tmp/dtest.log" 2>&1 &
-		server=$!
-		until_line "$tmp/dtest.log" waiting "$server"
-		meet "$DAT_TEST_ADDR0"
-		wait "$server" || rc=1
-	else
-		meet "$DAT_TEST_ADDR0"
-		"$program" -P "$here" -h "$DAT_TEST_ADDR0" --wait 600 >"$tmp/dtest.log" 2>&1 || rc=1
-	fi
-	grep -q PASSED "$tmp/dtest.log" || rc=1
-	report $rc "dtest over a wire with ${1:-nothing}"
-}
-
 # dapltest_over WIRE: the client passes, and the server tells no error
 dapltest_over() {
 	local rc=0
@@ -65,7 +45,8 @@ if ((DAT_TEST_END == 0)); then
 fi
 for wire in "${wires[@]}"; do
 	spoil "$wire"
-	dtest_over "$wire"
+	dtest_between "$here" "$DAT_TEST_ADDR0"
+	report $? "dtest over a wire with ${wire:-nothing}"
 	program dapltest
 	dapltest_over "$wire"
 done

@@ -225,6 +225,16 @@ static const struct {
 	{ NULL, 0, 1 },
 };
 
+/* A server that listens, and has served a client. Returns how many sockets are open. */
+static unsigned listener_open(struct pair *pair, DAT_CONN_QUAL *qual)
+{
+	pair_open_unconnected(pair, NULL);
+	request_record(pair);
+	listen_any(&pair->server, qual);
+	well_behaved_gets_in(pair, *qual);
+	return open_sockets();
+}
+
 START_TEST(garbage_on_the_listening_port_is_dropped)
 {
 	struct pair pair;
@@ -232,11 +242,7 @@ START_TEST(garbage_on_the_listening_port_is_dropped)
 	unsigned sockets;
 	int fd;
 
-	pair_open_unconnected(&pair, NULL);
-	request_record(&pair);
-	listen_any(&pair.server, &qual);
-	well_behaved_gets_in(&pair, qual);
-	sockets = open_sockets();
+	sockets = listener_open(&pair, &qual);
 	fd = socket_connect(&pair.server, qual);
 	if (garbage[_i].bytes)
 		socket_send(fd, garbage[_i].bytes, garbage[_i].size);
@@ -282,11 +288,7 @@ START_TEST(a_request_that_is_cut_anywhere_is_dropped)
 	DAT_CONN_QUAL qual;
 	unsigned sockets;
 
-	pair_open_unconnected(&pair, NULL);
-	request_record(&pair);
-	listen_any(&pair.server, &qual);
-	well_behaved_gets_in(&pair, qual);
-	sockets = open_sockets();
+	sockets = listener_open(&pair, &qual);
 	for (size_t size = 0; size < request.size; size++) {
 		fds[size] = socket_connect(&pair.server, qual);
 		socket_send(fds[size], request.bytes, size);
@@ -325,11 +327,7 @@ START_TEST(a_request_with_another_byte_is_rejected_at_most)
 	DAT_CONN_QUAL qual;
 	unsigned sockets;
 
-	pair_open_unconnected(&pair, NULL);
-	request_record(&pair);
-	listen_any(&pair.server, &qual);
-	well_behaved_gets_in(&pair, qual);
-	sockets = open_sockets();
+	sockets = listener_open(&pair, &qual);
 	stderr_redirect();
 	for (size_t at = 0; at < request.size; at++)
 		for (size_t i = 0; i < COUNT(values); i++) {

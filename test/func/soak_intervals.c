@@ -91,17 +91,6 @@ void wait_for_a_cno(const struct side *side)
 
 enum { DESCRIPTORS, THREADS, HEAP, RESIDENT, KERNEL, HELD };
 
-static size_t resident_size(void)
-{
-	size_t pages, of_files;
-	FILE *statm = fopen("/proc/self/statm", "r");
-
-	ck_assert_ptr_nonnull(statm);
-	ck_assert_int_eq(fscanf(statm, "%*u %zu %zu", &pages, &of_files), 2);
-	fclose(statm);
-	return (pages - of_files) * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Adds up the numbers in what a command prints, such as "0: rxe0: pd 2 cq 9 qp 3". */
 static size_t sum_of_output(const char *command)
 {

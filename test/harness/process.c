@@ -34,6 +34,17 @@ bool threads_end(unsigned n)
 	return false;
 }
 
+size_t resident_size(void)
+{
+	size_t pages, of_files;
+	FILE *statm = fopen("/proc/self/statm", "r");
+
+	ck_assert_ptr_nonnull(statm);
+	ck_assert_int_eq(fscanf(statm, "%*u %zu %zu", &pages, &of_files), 2);
+	fclose(statm);
+	return (pages - of_files) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 size_t memory_in_use(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

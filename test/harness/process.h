@@ -21,6 +21,11 @@ bool threads_end(unsigned n);
 
 /* Returns how many bytes this process has allocated and not freed; with a sanitizer always 0. */
 size_t memory_in_use(void);
+/*
+ * Returns how many bytes of this process are resident and no file's: pages of libraries come when
+ * they are used, and go again.
+ */
+size_t resident_size(void);
 
 /* From here on the process can open @n more descriptors. Sanitizers need some at its end. */
 void descriptors_allow(unsigned n);

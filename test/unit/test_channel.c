@@ -483,6 +483,21 @@ START_TEST(a_look_polls_a_queue_that_has_missed_a_trigger_once)
 }
 END_TEST
 
+/*
+ * The service thread looks at the queue from now on, because the CNO has a latch. One more receive
+ * is posted there.
+ */
+static void begin_looks(DAT_CNO_HANDLE cno)
+{
+	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
+	post_se(latched_evd, 1);
+	post_recv(client, 0, 0, 64, 0);
+	post_recv(client, 1, 0, 64, 0);
+	post_send(server, 0, 0, 8, 0);
+	fake_wait_idle(0);
+	dequeue_dto(client->recv_evd);
+}
+
 static void take_latch_and_dequeue(void *cno)
 {
 	take_latch(cno);
@@ -495,13 +510,7 @@ START_TEST(a_completion_is_told_when_the_latch_was_taken_during_a_look)
 	struct cno *cno = cno_of_client();
 	DAT_EVD_HANDLE evd = POISON;
 
-	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
-	post_se(latched_evd, 1);
-	post_recv(client, 0, 0, 64, 0);
-	post_recv(client, 1, 0, 64, 0);
-	post_send(server, 0, 0, 8, 0); /* from now on the service thread looks */
-	fake_wait_idle(0);
-	dequeue_dto(client->recv_evd);
+	begin_looks(cno);
 	race_call(RACE_MISSED, client->recv_evd, take_latch_and_dequeue, cno);
 	sleep_for(10 * MS);
 	fake_wait_idle(0);
@@ -533,13 +542,7 @@ START_TEST(a_completion_is_told_when_its_queue_is_armed_after_it)
 	DAT_EVD_HANDLE evd = POISON;
 
 	fake_quirks(FAKE_ARM_ANY);
-	ck_dat(evd_create(client->ia, 8, cno, DAT_EVD_SOFTWARE_FLAG, &latched_evd));
-	post_se(latched_evd, 1);
-	post_recv(client, 0, 0, 64, 0);
-	post_recv(client, 1, 0, 64, 0);
-	post_send(server, 0, 0, 8, 0); /* from now on the service thread looks */
-	fake_wait_idle(0);
-	dequeue_dto(client->recv_evd);
+	begin_looks(cno);
 	race_call(RACE_MISSED, client->recv_evd, take_latch_at_last_look, cno);
 	sleep_for(2000 * MS);
 	ck_assert(race_happened(RACE_MISSED));
