@@ -190,6 +190,26 @@ START_TEST(a_request_of_no_udapl_provider_is_refused)
 }
 END_TEST
 
+/* What there is of it is what a provider sends. */
+START_TEST(a_request_that_ends_within_its_header_is_refused)
+{
+	static const char header[] = { (char)0xda, 0x11, 1 }; /* of a request */
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ofi_rig_lock(&rig);
+	for (size_t size = 0; size <= sizeof(header); size++) {
+		ff_request_arrives(header, size);
+		ck_assert_uint_eq(ff_alive(FF_REQUEST), 1);
+		(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+		ck_assert_uint_eq(ff_alive(FF_REQUEST), 0);
+		no_event(rig.cr_evd);
+	}
+	ofi_rig_unlock(&rig);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(an_answer_of_no_udapl_provider_is_a_rejection)
 {
 	struct ofi_rig rig;
@@ -736,6 +756,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, both_sides_agree_on_reads, 0, 2);
 	tcase_add_test(tcase, private_data_arrive_with_their_size);
 	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
+	tcase_add_test(tcase, a_request_that_ends_within_its_header_is_refused);
 	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
 	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);
 	tcase_add_test(tcase, an_end_that_is_read_by_another_call_is_told);

@@ -226,6 +226,23 @@ START_TEST(the_bytes_are_in_place)
 }
 END_TEST
 
+START_TEST(the_length_is_that_of_all_segments)
+{
+	DAT_LMR_TRIPLET segments[2];
+
+	open_rig(_i);
+	segments[0] = segments[1] = rig.segment;
+	segments[0].segment_length = LENGTH / 4;
+	segments[1].segment_length = LENGTH - LENGTH / 4;
+	post_recv(1);
+	ck_dat(ep_post_write_immed(rig.active, 2, segments, cookie_of(2), &rig.target, NUMBER,
+				   DEFAULT));
+	expect_immed(1, NUMBER, LENGTH);
+	expect_written(2);
+	close_rig();
+}
+END_TEST
+
 /* ---- completions ---- */
 
 /* Whoever takes them in, and however many at once. */
@@ -452,6 +469,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, no_message_follows_a_write_that_completes_a_receive);
 	tcase_add_loop_test(cases, without_bytes_the_number_goes_alone, 0, WAYS);
 	tcase_add_loop_test(cases, the_bytes_are_in_place, 0, WAYS);
+	tcase_add_loop_test(cases, the_length_is_that_of_all_segments, 0, WAYS);
 	tcase_add_loop_test(cases, the_number_is_kept_until_it_is_reported, 0, WAYS);
 	tcase_add_loop_test(cases, messages_and_numbers_stay_in_order, 0, WAYS);
 	tcase_add_loop_test(cases, a_shared_receive_has_the_number_and_the_endpoint, 0, WAYS);

@@ -32,6 +32,24 @@ static void post_recv(DAT_EP_HANDLE ep)
 			    DAT_COMPLETION_DEFAULT_FLAG));
 }
 
+static void post_send(DAT_COMPLETION_FLAGS flags)
+{
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 3 }, flags));
+}
+
+static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
+{
+	return ((struct evd *)evd)->cq;
+}
+
+/* As the service thread does when nobody polls. */
+static void harvest(struct tp_cq *cq)
+{
+	spin_lock(&cq->lock);
+	(void)cq_harvest_locked(cq);
+	spin_unlock(&cq->lock);
+}
+
 /* ---- who counts reads ---- */
 
 static void post_read(void *unused)
@@ -55,14 +73,10 @@ static void post_recv_at_once(void)
 /* Who reads the queue next gives it to libfabric. */
 static void post_recv_later(void)
 {
-	struct tp_cq *cq = ((struct evd *)rig.dto_evd)->cq;
-
 	ff_fail("fi_recv", FI_EAGAIN, 1);
 	post_recv(rig.active);
 	have_read_posted_beside();
-	spin_lock(&cq->lock);
-	(void)cq_harvest_locked(cq);
-	spin_unlock(&cq->lock);
+	harvest(cq_of(rig.dto_evd));
 }
 
 static void post_recv_in_vain(void)
@@ -105,12 +119,83 @@ START_TEST(a_receive_leaves_the_count_of_reads_alone)
 }
 END_TEST
 
-/* ---- a post that waits ---- */
-
-static struct tp_cq *cq_of(DAT_EVD_HANDLE evd)
+/* A fence would wait for ever for a read that was counted, and not made. */
+START_TEST(a_read_that_is_refused_again_is_counted_once)
 {
-	return ((struct evd *)evd)->cq;
+	ff_fail_times("fi_read", FI_EAGAIN, 2);
+	post_read(NULL);
+	harvest(cq_of(rig.dto_evd));
+	ck_assert(!ff_fail_left("fi_read"));
+	post_recv(rig.passive);
+	post_send(DAT_COMPLETION_BARRIER_FENCE_FLAG);
+	expect_completions(3);
 }
+END_TEST
+
+/* ---- a queue with something unusual ---- */
+
+/* Though it is into the region of the read before. */
+START_TEST(a_read_does_not_overtake_a_send_that_waits)
+{
+	unsigned reads;
+
+	post_read(NULL);
+	expect_completions(1);
+	post_recv(rig.passive);
+	ff_fail_times("fi_send", FI_EAGAIN, 2);
+	post_send(DAT_COMPLETION_DEFAULT_FLAG);
+	reads = ff_calls("fi_read");
+	post_read(NULL);
+	ck_assert_uint_eq(ff_calls("fi_read"), reads);
+	expect_completions(3);
+	ck_assert_uint_eq(ff_calls("fi_read"), reads + 1);
+}
+END_TEST
+
+/* Receives are slow then, because each may be the one for which the message waits. */
+START_TEST(a_message_that_waits_makes_no_send_slow)
+{
+	const struct tp_qp *qp = ((struct ep *)rig.active)->qp;
+	struct tp_cq *cq = cq_of(rig.dto_evd);
+
+	spin_lock(&cq->lock);
+	cq_starve_locked(cq);
+	spin_unlock(&cq->lock);
+	post_recv(rig.active);
+	ck_assert_ptr_null(qp->recvs.view.mr);
+	post_recv(rig.passive);
+	post_send(DAT_COMPLETION_DEFAULT_FLAG);
+	ck_assert_ptr_nonnull(qp->sends.view.mr);
+	expect_completions(2);
+}
+END_TEST
+
+START_TEST(a_receive_that_waits_is_flushed_at_the_end)
+{
+	DAT_EVENT event;
+
+	ff_fail("fi_recv", FI_EAGAIN, 1);
+	post_recv(rig.active);
+	ck_assert_int_eq(tp_qp_error(((struct ep *)rig.active)->qp), 0);
+	ck_dat(evd_dequeue(rig.dto_evd, &event));
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+}
+END_TEST
+
+/* As often as the service thread takes them in, and a call takes all that there are. */
+START_TEST(what_another_thread_took_in_is_reported)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		post_recv(rig.passive);
+		post_send(DAT_COMPLETION_DEFAULT_FLAG);
+		harvest(cq_of(rig.dto_evd));
+		ck_assert(evd_drain(rig.dto_evd));
+		expect_completions(2);
+	}
+}
+END_TEST
+
+/* ---- a post that waits ---- */
 
 static DAT_EVD_HANDLE evd_new(void)
 {
@@ -277,17 +362,50 @@ START_TEST(a_delivered_send_completes_when_a_receive_has_taken_it)
 }
 END_TEST
 
+static void expect_flushed(uint64_t cookie)
+{
+	const DAT_EVENT event = ofi_event(rig.dto_evd);
+
+	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, rig.active);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, cookie);
+	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+}
+
 START_TEST(a_delivered_send_that_was_not_taken_is_flushed)
 {
-	DAT_EVENT event;
-
 	ofi_rig_unlock(&rig);
 	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
-	event = ofi_event(rig.dto_evd);
-	ck_assert_ptr_eq(event.event_data.dto_completion_event_data.ep_handle, rig.active);
-	ck_assert_uint_eq(event.event_data.dto_completion_event_data.user_cookie.as_64, 3);
-	ck_assert_uint_eq(event.event_data.dto_completion_event_data.status, DAT_DTO_ERR_FLUSHED);
+	expect_flushed(3);
 	expect_nothing();
+	ofi_rig_lock(&rig);
+}
+END_TEST
+
+/* It is complete before the send is, which stands before it. */
+static void post_write_behind(void)
+{
+	ck_dat(ep_post_rdma_write(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 4 },
+				  &rig.target, DAT_COMPLETION_DEFAULT_FLAG));
+	expect_nothing();
+}
+
+START_TEST(what_completes_early_is_reported_in_its_turn)
+{
+	post_write_behind();
+	post_recv(rig.passive);
+	expect_completions(3);
+	expect_nothing();
+}
+END_TEST
+
+/* As on a device, where nothing behind a failure is executed. */
+START_TEST(what_completed_early_is_flushed_behind_a_failure)
+{
+	post_write_behind();
+	ofi_rig_unlock(&rig);
+	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
+	expect_flushed(3);
+	expect_flushed(4);
 	ofi_rig_lock(&rig);
 }
 END_TEST
@@ -299,6 +417,11 @@ int main(int argc, char **argv)
 
 	tcase_add_checked_fixture(counts, setup, teardown);
 	tcase_add_loop_test(counts, a_receive_leaves_the_count_of_reads_alone, 0, COUNT(receives));
+	tcase_add_test(counts, a_read_that_is_refused_again_is_counted_once);
+	tcase_add_test(counts, a_read_does_not_overtake_a_send_that_waits);
+	tcase_add_test(counts, a_message_that_waits_makes_no_send_slow);
+	tcase_add_test(counts, a_receive_that_waits_is_flushed_at_the_end);
+	tcase_add_test(counts, what_another_thread_took_in_is_reported);
 	tcase_add_test(opened, a_post_that_waits_calls_the_service_thread);
 	tcase_add_test(opened, a_post_that_waits_as_its_queue_is_left_has_it_visited);
 	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
@@ -306,5 +429,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(delivered, setup_delivered, teardown);
 	tcase_add_test(delivered, a_delivered_send_completes_when_a_receive_has_taken_it);
 	tcase_add_test(delivered, a_delivered_send_that_was_not_taken_is_flushed);
+	tcase_add_test(delivered, what_completes_early_is_reported_in_its_turn);
+	tcase_add_test(delivered, what_completed_early_is_flushed_behind_a_failure);
 	return run_cases(argc, argv);
 }
