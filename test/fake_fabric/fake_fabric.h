@@ -43,7 +43,7 @@ struct ff_provider {
 	bool keys_for_peers;  /* a region that no peer may access has no key */
 	uint64_t first_key;   /* of those that it chooses; they count up */
 	size_t mr_key_size, cq_data_size, cm_data_size;
-	size_t iov_limit, tx_size, rx_size;
+	size_t iov_limit, rma_iov_limit, tx_size, rx_size;
 	uint32_t protocol;
 	int prov_errno;	       /* of a completion that fails */
 	bool garbles_requests; /* their data are not what was sent */
@@ -139,6 +139,7 @@ struct ff_seen {
 	uint64_t mr_flags;
 	int mr_mode;		 /* of the info of fi_domain */
 	uint64_t write_flags;	 /* fi_writemsg */
+	size_t last_part;	 /* of a write: bytes in the last of its parts at the peer */
 	uint64_t message_flags;	 /* fi_sendmsg */
 	int hint_mode;		 /* the mr_mode of the latest hints */
 	uint64_t hint_orders;	 /* and their orders */

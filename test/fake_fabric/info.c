@@ -208,7 +208,7 @@ static struct fi_info *info_of_provider(const struct fi_info *hints)
 	info->ep_attr->max_msg_size = SIZE_MAX;
 	info->ep_attr->max_order_waw_size = SIZE_MAX;
 	info->tx_attr->iov_limit = provider->iov_limit;
-	info->tx_attr->rma_iov_limit = 1;
+	info->tx_attr->rma_iov_limit = provider->rma_iov_limit;
 	info->rx_attr->iov_limit = provider->iov_limit;
 	info->tx_attr->size = hints->tx_attr->size ? hints->tx_attr->size : 256;
 	info->rx_attr->size = hints->rx_attr->size ? hints->rx_attr->size : 256;

@@ -26,6 +26,7 @@ struct ff_state ff = {
 		.cq_data_size = 8,
 		.cm_data_size = FF_MAX_DATA,
 		.iov_limit = 4,
+		.rma_iov_limit = 4,
 		.tx_size = 1024,
 		.rx_size = 1024,
 		.protocol = FI_PROTO_SOCK_TCP,

@@ -267,6 +267,23 @@ static void write_notify(struct ff_ep *ep, const struct fi_msg_rma *msg, size_t 
 	messages_deliver(ep->peer);
 }
 
+/* The parts at the peer are those of one range, of one region. */
+static void parts_check(const struct fi_msg_rma *msg, bool write, size_t length)
+{
+	const struct fi_rma_iov *first = msg->rma_iov, *last = first + msg->rma_iov_count - 1;
+
+	ff_require(msg->rma_iov_count && msg->rma_iov_count <= ff.provider.rma_iov_limit,
+		   "too many parts at the peer");
+	for (const struct fi_rma_iov *part = first; part < last; part++)
+		ff_require(part->len && part[1].key == part->key &&
+				   part[1].addr == part->addr + part->len,
+			   "a part at the peer begins where the one before ends");
+	ff_require(!write || last->addr + last->len == first->addr + length,
+		   "a write is as long at the peer as here");
+	if (write)
+		ff.seen.last_part = last->len;
+}
+
 /*
  * A write, which may bring data, or a read. What the peer does not allow ends the connection.
  * Nobody looks at the range of a write without bytes.
@@ -283,8 +300,7 @@ static ssize_t rma_post(struct ff_ep *ep, bool write, const struct fi_msg_rma *m
 	post_check(ep, msg->iov_count);
 	ff_require(!has_data || ff.provider.mode & FI_RX_CQ_DATA,
 		   "data of a write that no receive of the peer tells");
-	ff_require(msg->rma_iov_count == 1 && (write ? length == msg->rma_iov->len : true),
-		   "a write is as long at the peer as here");
+	parts_check(msg, write, length);
 	ff_desc_check(ep->domain, msg->msg_iov, msg->desc, msg->iov_count,
 		      write ? FI_WRITE : FI_READ);
 	ff_require(ep->connected || ep->shut, "RMA on an endpoint without a connection");

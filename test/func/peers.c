@@ -81,6 +81,34 @@ __attribute__((visibility("default"))) DIR *opendir(const char *path)
 	return real(path);
 }
 
+/* ---- how it copies what arrives ---- */
+
+static const char *_Atomic awaited; /* the last byte of what a peer writes */
+static _Atomic size_t copied;	    /* the length of the copy that had it */
+
+static void *copy(void *to, const void *from, size_t size)
+{
+	const char *last = awaited;
+
+	if (last && (char *)to <= last && last < (char *)to + size)
+		copied = size;
+	return memmove(to, from, size);
+}
+
+__attribute__((visibility("default"))) void *memcpy(void *to, const void *from, size_t size)
+{
+	return copy(to, from, size);
+}
+
+/* That of programs with _FORTIFY_SOURCE; the room has been checked. */
+void *__memcpy_chk(void *to, const void *from, size_t size, size_t room);
+__attribute__((visibility("default"))) void *__memcpy_chk(void *to, const void *from, size_t size,
+							  size_t room)
+{
+	(void)room;
+	return copy(to, from, size);
+}
+
 /* ---- sockets ---- */
 
 static unsigned open_sockets(void)
@@ -820,6 +848,37 @@ START_TEST(a_write_that_has_begun_arrives_after_the_end_of_its_region)
 }
 END_TEST
 
+/*
+ * A program that polls memory may look between any two stores. The C library copies more than a
+ * word with its end before its beginning.
+ */
+START_TEST(the_end_of_a_write_is_stored_at_once_and_last)
+{
+	static const size_t sizes[] = { 1,  2,	3,  4,	5,  6,	 7,   8,    9,	  10,	      12,
+					15, 16, 17, 24, 31, 100, 401, 1000, 4175, SIDE_MEMORY };
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	for (uint64_t i = 0; i < COUNT(sizes); i++) {
+		const size_t size = sizes[i];
+
+		pattern_fill(pair.client.memory, size, (unsigned)i);
+		copied = 0;
+		awaited = (const char *)pair.server.memory + size - 1;
+		post_write(pair.client.ep, i, segment(&pair.client, 0, size),
+			   target(&pair.server, 0, size), DAT_COMPLETION_DEFAULT_FLAG);
+		expect_request_done(&pair.client, i, size);
+		awaited = NULL;
+		pattern_check(pair.server.memory, size, (unsigned)i);
+		if (size < SIDE_MEMORY) /* the C library copies it, and the kernel larger ones */
+			ck_assert_uint_gt(copied, 0);
+		ck_assert_msg(copied <= 8 && !(copied & (copied - 1)),
+			      "%zu bytes: the last %zu were copied together", size, copied);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 #define MORE_THAN_BUFFERS ((size_t)32 << 20) /* bytes; what no socket takes at once */
 
 /* So it is with an answer that waits for room: what the memory has later leaves the process. */
@@ -1505,6 +1564,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, an_accept_needs_no_descriptor);
 	tcase_add_test(tcase, a_write_that_has_begun_arrives_after_the_end_of_its_region);
 	tcase_add_test(tcase, a_read_that_has_begun_is_answered_after_the_end_of_its_region);
+	tcase_add_test(tcase, the_end_of_a_write_is_stored_at_once_and_last);
 	tcase_add_loop_test(tcase, a_message_without_its_end_ends_its_connection_alone, 0, FRAMES);
 	tcase_add_loop_test(tcase, a_message_with_another_byte_ends_its_connection_at_most, 0,
 			    FRAMES);

@@ -370,11 +370,15 @@ static const struct limit {
 	{ RLIMIT_AS, mapped_bytes, 4 << 20, 64 << 10 },
 };
 
-/* Whether that is what a limit leads to: the provider's library may have no room, too. */
+/*
+ * Whether that is what a limit leads to. The provider's library may have no room, too; and if a
+ * client has taken the last descriptor, its server has none to accept it with.
+ */
 static bool is_shortage(const struct limit *limit, DAT_RETURN error)
 {
 	return DAT_GET_TYPE(error) == DAT_INSUFFICIENT_RESOURCES ||
-	       (limit->resource == RLIMIT_AS && error == NO_NAME);
+	       (limit->resource == RLIMIT_AS && error == NO_NAME) ||
+	       (limit->resource == RLIMIT_NOFILE && DAT_GET_TYPE(error) == DAT_TIMEOUT_EXPIRED);
 }
 
 static void limit_set(int resource, rlim_t value)

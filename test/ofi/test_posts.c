@@ -410,6 +410,30 @@ START_TEST(what_completed_early_is_flushed_behind_a_failure)
 }
 END_TEST
 
+/* ---- where a write ends ---- */
+
+/* Programs await the last word in memory, which who copies a write must not store in pieces. */
+START_TEST(the_last_word_of_a_write_is_a_part_of_its_own)
+{
+	const size_t parts = ff_provider()->rma_iov_limit = _i ? 1 : 4;
+
+	ck_dat(ofi_ia_open(&rig, "scripted 127.0.0.1"));
+	ck_dat(ofi_objects_create(&rig));
+	ck_dat(ofi_connect(&rig));
+	for (size_t size = 1; size <= 100; size++) {
+		const bool at_once = size <= 8 && !(size & (size - 1));
+		const size_t last = size > 8 ? 8 : 1;
+
+		rig.segment.segment_length = size;
+		rig.target.segment_length = size;
+		ck_assert_uint_eq(ofi_write(&rig, rig.target.rmr_context), DAT_DTO_SUCCESS);
+		ck_assert_uint_eq(ff_seen().last_part, parts == 1 || at_once ? size : last);
+		ck_assert_mem_eq(rig.memory, rig.memory + OFI_MEMORY / 2, size);
+	}
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *counts = tcase_create("counts"), *opened = tcase_create("opened"),
@@ -426,6 +450,7 @@ int main(int argc, char **argv)
 	tcase_add_test(opened, a_post_that_waits_as_its_queue_is_left_has_it_visited);
 	tcase_add_loop_test(opened, sends_are_delivered_if_the_environment_says_so, 0,
 			    COUNT(settings));
+	tcase_add_loop_test(opened, the_last_word_of_a_write_is_a_part_of_its_own, 0, 2);
 	tcase_add_checked_fixture(delivered, setup_delivered, teardown);
 	tcase_add_test(delivered, a_delivered_send_completes_when_a_receive_has_taken_it);
 	tcase_add_test(delivered, a_delivered_send_that_was_not_taken_is_flushed);

@@ -174,6 +174,7 @@ static int dev_create(struct fi_info *info, bool zero_based, struct ia *ia, stru
 	if (env_delivered_sends())
 		dev->send_flags = info->tx_attr->op_flags & FI_DELIVERY_COMPLETE;
 	dev->ordered_reads = info->tx_attr->msg_order & FI_ORDER_RAR;
+	dev->writes_in_parts = info->tx_attr->rma_iov_limit > 1;
 	dev->provider_keys = info->domain_attr->mr_mode == FI_MR_BASIC ||
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	dev->soft_queues = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;

@@ -170,6 +170,7 @@ struct tp_dev {
 	uint64_t write_flags;	  /* FI_DELIVERY_COMPLETE where the provider has it */
 	uint64_t send_flags;	  /* the same if the user wants that, for it is not cheap; or 0 */
 	bool ordered_reads;	  /* libfabric executes reads in the order of their posts */
+	bool writes_in_parts;	  /* libfabric copies what arrives, see post.c */
 	bool immed_follows;	  /* immediate data of a write take a message, see immed_issue */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
@@ -677,6 +678,8 @@ enum qp_phase {
 	QP_ERROR,
 };
 
+#define WRITE_LAST_PART 8 /* bytes: a word, which is stored at once */
+
 struct tp_qp {
 	struct fid_ep *fi; /* stays from when a queue is open; before that, lock of the queue */
 	/* copies of its tables, for fast posts: fi_send and the others look for them in fi */
@@ -690,7 +693,8 @@ struct tp_qp {
 	 * varies. By numbers of segments; the first one is for all other numbers.
 	 */
 	struct fi_msg_rma write_of[FEW_SEGMENTS + 1], read_of[FEW_SEGMENTS + 1];
-	struct fi_rma_iov remote;
+	struct fi_rma_iov remote[2];
+	uint64_t most_of_one_part; /* bytes of a write, see post.c */
 	/*
 	 * The poster of requests, or lock of sends.cq while sends is not open. Who posts or issues
 	 * receives does not touch it.

@@ -98,6 +98,41 @@ static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
 					       .lmr_context = context };
 }
 
+/*
+ * ---- the range of a write at the peer ----
+ *
+ * A program that polls its memory takes a write for complete when it sees the last byte, or the
+ * last word. Who copies the bytes may store the end of a part before its beginning, as the C
+ * library does, but not a part before the one that it follows. So the last word is a part of its
+ * own, which is stored at once. Where the device places the bytes there is one part.
+ */
+
+/* Describes a range at the peer of few bytes, or in one part, as parts_describe does. */
+static NOINLINE size_t part_describe(const struct tp_qp *qp, struct fi_rma_iov parts[2])
+{
+	const size_t size = parts[0].len;
+
+	if (!qp->dev->writes_in_parts || !(size & (size - 1)))
+		return 1;
+	parts[0].len = size - 1;
+	parts[1] = (struct fi_rma_iov){ parts[0].addr + size - 1, 1, parts[0].key };
+	return 2;
+}
+
+/* Describes the range of a write at the peer. Returns the number of its parts. */
+static ALWAYS_INLINE size_t parts_describe(const struct tp_qp *qp, struct fi_rma_iov parts[2],
+					   uint64_t address, uint64_t size, uint32_t key)
+{
+	parts[0] = (struct fi_rma_iov){ .addr = address, .len = size, .key = key };
+	if (size <= qp->most_of_one_part)
+		return part_describe(qp, parts);
+	size -= WRITE_LAST_PART;
+	parts[0].len = size;
+	parts[1] =
+		(struct fi_rma_iov){ .addr = address + size, .len = WRITE_LAST_PART, .key = key };
+	return 2;
+}
+
 /* ---- to libfabric ---- */
 
 /* Gives libfabric a read; or a write, of which @flags are those of the call. */
@@ -105,22 +140,27 @@ static ssize_t rma_issue(const struct tp_qp *qp, const struct transfer *transfer
 			 const struct tp_sge *sge, const struct iovec *iov, void **desc,
 			 void *context, uint64_t flags)
 {
-	struct fi_rma_iov remote = { .addr = transfer->remote_address,
-				     .key = transfer->remote_key };
-	const struct fi_msg_rma message = {
+	struct fi_rma_iov remote[2];
+	struct fi_msg_rma message = {
 		.msg_iov = iov,
 		.desc = desc,
 		.iov_count = transfer->nsge,
-		.rma_iov = &remote,
+		.rma_iov = remote,
 		.rma_iov_count = 1,
 		.context = context,
 		.data = DAT_EDITION == 2 ? transfer->done.immed : 0,
 	};
+	uint32_t size = 0;
 
 	for (unsigned i = 0; i < transfer->nsge; i++)
-		remote.len += sge[i].length;
-	if (transfer->kind == TRANSFER_READ)
+		size += sge[i].length;
+	if (transfer->kind == TRANSFER_READ) {
+		remote[0] = (struct fi_rma_iov){ transfer->remote_address, size,
+						 transfer->remote_key };
 		return fi_readmsg(qp->fi, &message, FI_COMPLETION);
+	}
+	message.rma_iov_count = parts_describe(qp, remote, transfer->remote_address, size,
+					       transfer->remote_key);
 	return fi_writemsg(qp->fi, &message, flags);
 }
 
@@ -382,8 +422,8 @@ static NOINLINE int fast_post_later(struct tp_qp *qp, enum tp_post post, const v
 /* Describes an RMA transfer as slow_post does, by what its fast post has left. */
 static void rma_describe(struct tp_qp *qp, struct transfer *transfer, enum tp_post post)
 {
-	transfer->remote_address = qp->remote.addr;
-	transfer->remote_key = qp->remote.key;
+	transfer->remote_address = qp->remote[0].addr;
+	transfer->remote_key = qp->remote[0].key;
 	if (post == TP_READ)
 		qp_count_read(qp, -1u);
 }
@@ -438,22 +478,13 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 		qp->messages.sendv(qp->fi, queue->iov, queue->view.descs, nseg, 0, transfer));
 }
 
-/*
- * Fills in the arguments of libfabric's call for RMA. The local length is that of the remote range,
- * too.
- */
-static ALWAYS_INLINE const struct fi_msg_rma *rma_fill(struct tp_qp *qp,
-						       struct fi_msg_rma *messages,
-						       struct transfer *transfer,
-						       const struct tp_taken *taken, unsigned nseg,
-						       const DAT_RMR_TRIPLET *remote)
+/* Fills in the arguments of libfabric's call for RMA, but for the remote range. */
+static ALWAYS_INLINE struct fi_msg_rma *rma_fill(struct fi_msg_rma *messages,
+						 struct transfer *transfer, unsigned nseg)
 {
 	const bool few = __builtin_constant_p(nseg) && nseg <= FEW_SEGMENTS;
 	struct fi_msg_rma *message = &messages[few ? nseg : 0];
 
-	qp->remote.addr = tp_remote_address(remote);
-	qp->remote.len = tp_taken_size(taken, nseg);
-	qp->remote.key = remote->rmr_context;
 	if (!few)
 		message->iov_count = nseg;
 	message->context = transfer;
@@ -464,11 +495,13 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 		      const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
 	struct transfer *transfer = transfer_of(&qp->sends, tag);
-	const struct fi_msg_rma *message;
+	struct fi_msg_rma *message;
 
 	if (must_wait(qp, flags))
 		return fast_post_later(qp, TP_WRITE, tag, nseg, remote);
-	message = rma_fill(qp, qp->write_of, transfer, taken, nseg, remote);
+	message = rma_fill(qp->write_of, transfer, nseg);
+	message->rma_iov_count = parts_describe(qp, qp->remote, tp_remote_address(remote),
+						tp_taken_size(taken, nseg), remote->rmr_context);
 	return (int)UNCANCELLED(qp->rma.writemsg(qp->fi, message, qp->write_flags));
 }
 
@@ -482,7 +515,10 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_post_later(qp, TP_READ, tag, nseg, remote);
 	qp_count_read(qp, 1);
-	message = rma_fill(qp, qp->read_of, transfer, taken, nseg, remote);
+	message = rma_fill(qp->read_of, transfer, nseg);
+	qp->remote[0] = (struct fi_rma_iov){ .addr = tp_remote_address(remote),
+					     .len = tp_taken_size(taken, nseg),
+					     .key = remote->rmr_context };
 	return (int)UNCANCELLED(qp->rma.readmsg(qp->fi, message, FI_COMPLETION));
 }
 

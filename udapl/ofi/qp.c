@@ -512,7 +512,7 @@ static void rma_init(struct fi_msg_rma *messages, struct tp_qp *qp, struct regio
 		messages[nseg] = (struct fi_msg_rma){
 			.msg_iov = qp->sends.iov,
 			.desc = view->descs,
-			.rma_iov = &qp->remote,
+			.rma_iov = qp->remote,
 			.iov_count = nseg,
 			.rma_iov_count = 1,
 		};
@@ -554,6 +554,7 @@ int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *e
 	qp->pd = attr->pd;
 	qp->ep = ep;
 	qp->write_flags = dev->write_flags;
+	qp->most_of_one_part = dev->writes_in_parts ? WRITE_LAST_PART : UINT64_MAX;
 	qp->srq = attr->srq;
 	qp->max_send = attr->max_send;
 	qp->max_recv = attr->max_recv;
