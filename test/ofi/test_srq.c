@@ -225,6 +225,60 @@ START_TEST(the_watermark_is_reported_when_fewer_are_left)
 }
 END_TEST
 
+/* Fewer than one are left later than fewer than all. */
+START_TEST(a_watermark_that_is_set_anew_is_not_the_one_that_was_reached)
+{
+	struct tp_dev *dev;
+	struct ofi_rig rig;
+	DAT_SRQ_HANDLE srq;
+	DAT_EVENT event;
+
+	shared_open(&rig, &srq);
+	dev = ((struct ia *)rig.ia)->dev;
+	for (unsigned i = 0; i < RECEIVES; i++)
+		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+	ck_dat(srq_set_lw(srq, RECEIVES));
+	ofi_rig_lock(&rig);
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 },
+			    DAT_COMPLETION_DEFAULT_FLAG));
+	for (unsigned i = 0; i < 2; i++)
+		ck_dat(evd_dequeue(rig.dto_evd, &event));
+	ck_assert_int_eq(tp_srq_arm(((struct srq *)srq)->tp, 1), 0); /* as dat_srq_set_lw does */
+	(void)tp_dev_progress(dev, 0);
+	ofi_rig_unlock(&rig);
+	ck_assert_uint_eq(evd_dequeue(rig.async_evd, &event), DAT_QUEUE_EMPTY);
+	messages_exchange(&rig, RECEIVES - 1);
+	expect_watermark(&rig);
+	shared_close(&rig, srq);
+}
+END_TEST
+
+/* Of a queue from which endpoints take receives, messages may wait for that. */
+START_TEST(a_receive_wakes_the_service_thread_for_no_queue_without_endpoints)
+{
+	DAT_SRQ_HANDLE srq;
+	struct ofi_rig rig;
+	struct tp_cq *cq;
+
+	shared_open(&rig, &srq);
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	for (unsigned i = 0; i < 2; i++) {
+		ofi_rig_lock(&rig);
+		progress_due(cq);
+		while (cq->due)
+			(void)tp_dev_progress(cq->dev, 0);
+		ck_dat(srq_post_recv(srq, 1, &rig.segment, (DAT_DTO_COOKIE){ .as_64 = 1 }));
+		ck_assert_int_eq(cq->due, !i);
+		ofi_rig_unlock(&rig);
+		if (!i)
+			ck_dat(ep_free(rig.passive));
+	}
+	rig.passive = DAT_HANDLE_NULL;
+	ck_dat(srq_free(srq));
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 /* It takes no slot for longer, and does not count for the watermark. */
 START_TEST(a_receive_that_libfabric_refuses_is_none)
 {
@@ -306,6 +360,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, a_queue_of_tcp_grows, 0, 2);
 	tcase_add_loop_test(tcase, a_step_that_fails_leaves_nothing_behind, 0, COUNT(steps));
 	tcase_add_test(tcase, the_watermark_is_reported_when_fewer_are_left);
+	tcase_add_test(tcase, a_watermark_that_is_set_anew_is_not_the_one_that_was_reached);
+	tcase_add_test(tcase, a_receive_wakes_the_service_thread_for_no_queue_without_endpoints);
 	tcase_add_test(tcase, a_receive_that_libfabric_refuses_is_none);
 	tcase_add_test(tcase, a_buffer_that_is_in_no_region_receives_nothing);
 	tcase_add_loop_test(tcase, calls_that_take_or_give_shared_buffers_take_turns, 0, 3);

@@ -3,6 +3,8 @@
  * What the verbs transport makes of the requests of extensions, for DAT 2.0: work requests, their
  * refusals and flushes, the rights that atomic operations need, and immediate data of receives.
  */
+#include <stdlib.h>
+
 #include "verbs_test.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -85,6 +87,35 @@ START_TEST(peers_get_the_right_to_atomic_operations)
 				  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE);
 		ck_assert_int_eq(tp_mr_dereg(mr), 0);
 	}
+	rig_close(&rig);
+}
+END_TEST
+
+/* All others may be on demand. */
+START_TEST(a_region_for_atomic_operations_is_pinned_where_the_device_needs_that)
+{
+	static const unsigned grants[] = { 0, IBV_ODP_SUPPORT_ATOMIC };
+	static char memory[64];
+	struct tp_mr_info info;
+	struct tp_mr *mr;
+
+	setenv("DAPL_LMR_ODP", "1", 1);
+	fv_device(0)->on_demand = (struct ibv_odp_caps){
+		.general_caps = IBV_ODP_SUPPORT,
+		.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
+						  IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+						  grants[_i],
+	};
+	open_device(IBV_ATOMIC_HCA);
+	ck_assert_int_eq(tp_mr_reg(rig.pd, memory, sizeof(memory),
+				   (DAT_MEM_PRIV_FLAGS)TP_PRIV_ATOMIC, 0, &mr, &info),
+			 0);
+	ck_assert_int_eq(!!(fv_seen().access & IBV_ACCESS_ON_DEMAND), !!grants[_i]);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
+	ck_assert_int_eq(
+		tp_mr_reg(rig.pd, memory, sizeof(memory), DAT_MEM_PRIV_ALL_FLAG, 0, &mr, &info), 0);
+	ck_assert_int_ne(fv_seen().access & IBV_ACCESS_ON_DEMAND, 0);
+	ck_assert_int_eq(tp_mr_dereg(mr), 0);
 	rig_close(&rig);
 }
 END_TEST
@@ -334,6 +365,8 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(cases, verbs_begin, NULL);
 	tcase_add_loop_test(cases, the_device_says_what_it_has, 0, COUNT(devices));
 	tcase_add_loop_test(cases, peers_get_the_right_to_atomic_operations, 0, COUNT(devices));
+	tcase_add_loop_test(
+		cases, a_region_for_atomic_operations_is_pinned_where_the_device_needs_that, 0, 2);
 	tcase_add_loop_test(cases, a_write_reaches_the_device_with_its_number, 0, COUNT(writes));
 	tcase_add_loop_test(cases, an_atomic_operation_reaches_the_device_with_its_operands, 0,
 			    COUNT(atomics));

@@ -716,6 +716,28 @@ START_TEST(a_qp_number_is_not_used_again_while_its_completions_are_dropped)
 }
 END_TEST
 
+/* Another endpoint may have one of the two queues, and one of its own. */
+START_TEST(no_qp_of_either_queue_has_the_number_of_an_orphan)
+{
+	struct tp_qp_attr attr = { .pd = rig.pd, .max_send = 1, .max_recv = 1 };
+	struct rdma_cm_id *id;
+	uint32_t number = qp_orphan(&id, 0x500, 1)->qp_num;
+	struct tp_cq *own;
+	struct tp_qp *qp;
+
+	orphan_finish(id);
+	ck_assert_int_eq(tp_cq_create(rig.dev, 8, up_evd(2), &own), 0);
+	attr.send_cq = _i ? own : rig.send_cq;
+	attr.recv_cq = _i ? rig.recv_cq : own;
+	fv_next_qp_num(number);
+	ck_assert_int_eq(tp_qp_create(rig.dev, &attr, up_ep(1), &qp), 0);
+	ck_assert_uint_ne(qp->ibv->qp_num, number);
+	rig_qp_destroy(qp);
+	tp_cq_destroy(own);
+	conn_end(NULL);
+}
+END_TEST
+
 START_TEST(a_qp_whose_number_is_taken_fails_as_the_second_one_does)
 {
 	const struct tp_qp_attr attr = {
@@ -780,6 +802,7 @@ static void add_stray_cases(TCase *tcase)
 	tcase_add_test(tcase, a_queue_that_is_never_empty_goes_on_dropping);
 	tcase_add_test(tcase, one_queue_for_both_directions_drops_both);
 	tcase_add_test(tcase, a_qp_number_is_not_used_again_while_its_completions_are_dropped);
+	tcase_add_loop_test(tcase, no_qp_of_either_queue_has_the_number_of_an_orphan, 0, 2);
 	tcase_add_test(tcase, a_qp_whose_number_is_taken_fails_as_the_second_one_does);
 	tcase_add_test(tcase, a_queue_may_end_while_it_drops);
 	tcase_add_test(tcase, a_qp_without_memory_leaves_nothing);

@@ -243,6 +243,23 @@ START_TEST(a_lost_peer_names_the_acknowledgement_timer_once)
 }
 END_TEST
 
+/* However many there are. */
+START_TEST(each_completion_of_a_poll_has_its_status)
+{
+	static const struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR };
+	struct tp_wc got[TP_POLL_MAX];
+
+	for (unsigned n = 1; n <= TP_POLL_MAX; n++) {
+		for (unsigned i = 0; i < n; i++)
+			fv_complete(rig.recv_cq->ibv, &wc, false);
+		ck_assert_uint_eq(tp_cq_poll(rig.recv_cq, got, n), n);
+		for (unsigned i = 0; i < n; i++)
+			ck_assert_int_eq(got[i].status, DAT_DTO_ERR_FLUSHED);
+	}
+	rig_close(&rig);
+}
+END_TEST
+
 START_TEST(a_poll_takes_at_most_what_it_asks_for)
 {
 	struct ibv_wc wc = { 0 };
@@ -977,6 +994,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, objects_wait_for_those_that_use_them);
 	tcase_add_loop_test(cases, a_completion_has_the_status_of_dat, 0, ROWS(statuses));
 	tcase_add_test(cases, a_lost_peer_names_the_acknowledgement_timer_once);
+	tcase_add_test(cases, each_completion_of_a_poll_has_its_status);
 	tcase_add_test(cases, a_poll_takes_at_most_what_it_asks_for);
 	tcase_add_loop_test(cases, a_failed_resize_keeps_the_queue, 0, ROWS(resizes));
 	tcase_add_test(cases, an_armed_queue_makes_one_event);

@@ -3,6 +3,7 @@
  * Shared receive queues: srq.c, and what queue pairs on one do; which endpoint took a receive, the
  * numbers of queue pairs, the device's events, and each failure.
  */
+#include "../harness/process.h"
 #include "../unit/alloc.h"
 #include "verbs_test.h"
 
@@ -250,6 +251,38 @@ END_TEST
 
 /* ---- queue pairs ---- */
 
+START_TEST(a_queue_lives_as_long_as_its_queue_pairs)
+{
+	struct tp_qp *one = make_srq_qp(1), *two = make_srq_qp(2);
+
+	destroy(one);
+	ck_assert_uint_eq(fv_alive(FV_SRQ), 1);
+	tp_srq_destroy(srq);
+	srq = NULL;
+	ck_assert_uint_eq(fv_alive(FV_SRQ), 1);
+	destroy(two);
+	ck_assert_uint_eq(fv_alive(FV_SRQ), 0);
+}
+END_TEST
+
+/* Each is needed until it is forgotten, because a completion may still lead to it. */
+START_TEST(queue_pairs_that_are_forgotten_take_no_memory)
+{
+	const unsigned many = 1000;
+	size_t used = 0;
+
+	for (unsigned i = 0; i < 2 * many; i++) {
+		fv_next_qp_num(500);
+		destroy(make_srq_qp(1));
+		fv_trace_clear();
+		if (i == many) /* all is as large as it will be */
+			used = memory_in_use();
+	}
+	/* what others of this process allocate meanwhile is less than a byte for each */
+	ck_assert_uint_lt(memory_in_use(), used + many);
+}
+END_TEST
+
 START_TEST(a_queue_pair_has_no_receives_of_its_own)
 {
 	struct tp_qp *qp = make_srq_qp(1);
@@ -286,13 +319,14 @@ END_TEST
 /* The numbers are far apart, at the borders of the table's parts. */
 START_TEST(any_number_leads_to_its_endpoint)
 {
-	static const uint32_t numbers[] = { 1,	       0xfff,	   0x1000,    0xffffff,
-					    0x1000000, 0xfffff000, 0xffffffff };
+	static const uint32_t numbers[] = { 1,	      0x801,	 0xfff,	     0x1000,
+					    0xffffff, 0x1000000, 0xfffff000, 0xffffffff };
 	struct tp_qp *qps[ROWS(numbers)];
 
 	for (int i = 0; i < ROWS(numbers); i++) {
 		fv_next_qp_num(numbers[i]);
 		qps[i] = make_srq_qp((unsigned)i + 1);
+		ck_assert_uint_eq(qps[i]->ibv->qp_num, numbers[i]); /* nobody else has it */
 		post((unsigned)i);
 	}
 	for (int i = 0; i < ROWS(numbers); i++) {
@@ -428,6 +462,8 @@ int main(int argc, char **argv)
 	tcase_add_test(queues, a_queue_that_fails_leaves_nothing);
 	tcase_add_test(queues, a_post_passes_its_segments_on);
 	tcase_add_test(queues, a_modify_asks_for_one_thing);
+	tcase_add_test(queues, a_queue_lives_as_long_as_its_queue_pairs);
+	tcase_add_test(queues, queue_pairs_that_are_forgotten_take_no_memory);
 	tcase_add_test(queues, a_queue_pair_has_no_receives_of_its_own);
 	tcase_add_test(queues, each_completion_names_its_endpoint);
 	tcase_add_test(queues, any_number_leads_to_its_endpoint);
