@@ -359,6 +359,120 @@ START_TEST(a_queue_that_was_armed_for_signals_only_is_not_left)
 }
 END_TEST
 
+/*
+ * Who sleeps reads what arrives for both, but not while the other one of the two is polled.
+ * Iterations: who sleeps where, and which one is looked at first; each visit turns that round.
+ */
+START_TEST(queues_are_not_left_while_one_of_them_is_polled)
+{
+	DAT_EVD_HANDLE polled = _i % 2 ? rig.dto_evd : other_evd;
+	DAT_EVENT event;
+
+	slept_on = _i % 2 ? other : cq;
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(_i / 2 ? cq : other);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(evd_dequeue(polled, &event), DAT_QUEUE_EMPTY);
+		visit_due();
+		ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+		ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+	}
+}
+END_TEST
+
+static DAT_EP_HANDLE ep_of(DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request)
+{
+	DAT_EP_HANDLE ep;
+
+	ofi_rig_unlock(&rig);
+	ck_dat(ep_create(rig.ia, rig.pz, recv, request, rig.conn_evd, NULL, &ep));
+	ofi_rig_lock(&rig);
+	while (cq->due || other->due)
+		visit_due();
+	return ep;
+}
+
+static void objects_free(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd)
+{
+	ofi_rig_unlock(&rig);
+	if (ep)
+		ck_dat(ep_free(ep));
+	if (evd)
+		ck_dat(evd_free(evd));
+	ofi_rig_lock(&rig);
+}
+
+static DAT_EVD_HANDLE evd_new(void)
+{
+	DAT_EVD_HANDLE evd;
+
+	ofi_rig_unlock(&rig);
+	ck_dat(evd_create(rig.ia, 8, DAT_HANDLE_NULL, DAT_EVD_DTO_FLAG, &evd));
+	ofi_rig_lock(&rig);
+	return evd;
+}
+
+/*
+ * One of two queues has another endpoint, too, whose bytes nobody takes who sleeps on one of the
+ * others. Iterations: on which one somebody sleeps, and how the queues are used.
+ */
+START_TEST(a_queue_that_others_use_is_not_left_to_who_sleeps_elsewhere)
+{
+	DAT_EVD_HANDLE third = evd_new();
+	DAT_EP_HANDLE ep = _i / 2 ? ep_of(third, rig.dto_evd) : ep_of(rig.dto_evd, third);
+
+	slept_on = _i % 2 ? ((struct evd *)third)->cq : other;
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
+	progress_due(slept_on);
+	visit_due();
+	ck_assert_uint_eq(slept_on->progress, PROGRESS_LEFT);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
+	objects_free(ep, third);
+}
+END_TEST
+
+/* It may be freed next. */
+START_TEST(a_queue_without_endpoints_has_no_other_one)
+{
+	objects_free(pair_ep, DAT_HANDLE_NULL);
+	ck_assert_ptr_null(cq->other);
+	ck_assert_ptr_null(other->other);
+	pair_ep = ep_of(rig.dto_evd, other_evd);
+	ck_assert_ptr_eq(cq->other, other);
+	ck_assert_ptr_eq(other->other, cq);
+}
+END_TEST
+
+/* What the endpoint sends completes in the other queue, at which the consumer does not look. */
+START_TEST(both_queues_of_a_pair_are_served_between_naps)
+{
+	DAT_EVD_HANDLE third = evd_new();
+	struct pollfd waits = { .fd = other->fi_fd, .events = POLLIN };
+	DAT_EVENT event;
+
+	rig.active = pair_ep;
+	rig.passive = ep_of(third, third);
+	ofi_rig_unlock(&rig);
+	while (evd_dequeue(rig.conn_evd, &event) == DAT_SUCCESS)
+		; /* of the connection before */
+	ck_dat(ofi_connect(&rig));
+	ofi_rig_lock(&rig);
+	arrivals_beside_rare_polls(10);
+	for (unsigned i = 0; i < 10; i++) {
+		message_arrives();
+		ck_assert_int_eq(poll(&waits, 1, 0), 1);
+		progress_due(cq);
+		visit_due();
+		ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+		ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+		ck_assert_int_eq(poll(&waits, 1, 0), 0);
+	}
+	objects_free(rig.passive, third);
+	rig.active = rig.passive = DAT_HANDLE_NULL;
+}
+END_TEST
+
 /* ---- the ends of connections ---- */
 
 /* A peer has closed a connection, of which the queue has many; the pair is visited. */
@@ -589,6 +703,11 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(pairs, a_queue_where_somebody_waits_for_solicited_receives_is_not_left,
 			    0, 2);
 	tcase_add_loop_test(pairs, a_queue_that_was_armed_for_signals_only_is_not_left, 0, 2);
+	tcase_add_loop_test(pairs, queues_are_not_left_while_one_of_them_is_polled, 0, 4);
+	tcase_add_loop_test(pairs, a_queue_that_others_use_is_not_left_to_who_sleeps_elsewhere, 0,
+			    4);
+	tcase_add_test(pairs, a_queue_without_endpoints_has_no_other_one);
+	tcase_add_test(pairs, both_queues_of_a_pair_are_served_between_naps);
 	tcase_add_loop_test(pairs, an_end_is_one_read_of_a_pair_of_queues, 0, 2);
 	tcase_add_loop_test(pairs, a_pair_is_settled_some_time_after_an_end, 0, 2);
 	tcase_add_loop_test(pairs, a_pair_is_settled_in_the_middle_of_ends, 0, 2);
