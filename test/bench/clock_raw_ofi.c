@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The protocols over libfabric's tcp. */
-#include <poll.h>
 #include <string.h>
 
 #include "clock.h"
@@ -84,16 +83,8 @@ static inline void end_send(struct end *end, size_t size)
 
 static inline void end_write(struct end *end, size_t size, void *at, uint64_t key)
 {
-	struct iovec iov = { end->node->memory, size };
-	void *desc = fi_mr_desc(end->node->mr);
-	struct fi_rma_iov remote = { .addr = (uintptr_t)at, .len = size, .key = key };
-	const struct fi_msg_rma message = { .msg_iov = &iov,
-					    .desc = &desc,
-					    .iov_count = 1,
-					    .rma_iov = &remote,
-					    .rma_iov_count = 1 };
-
-	MUST(!fi_writemsg(end->ep, &message, FABRIC_WRITE));
+	fabric_write(end->ep, end->node->memory, size, fi_mr_desc(end->node->mr), (uintptr_t)at,
+		     key);
 }
 
 /* The write is to the server's memory. */
@@ -137,12 +128,7 @@ static void end_flushed_recv(struct end *end)
 
 static inline void end_wait_recv(struct end *end)
 {
-	struct pollfd fd = { .fd = end->queues->recv_fd, .events = POLLIN };
-	struct fid *fid = &end->queues->recv->fid;
-
-	while (!end_poll_recv(end))
-		if (fi_trywait(end->node->fabric.fabric, &fid, 1) == FI_SUCCESS)
-			MUST(poll(&fd, 1, -1) == 1);
+	fabric_wait(&end->node->fabric, end->queues->recv, end->queues->recv_fd);
 }
 
 /* Makes what stands for a bind: a region of the first bytes of the server's memory. */

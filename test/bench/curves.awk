@@ -5,7 +5,6 @@
 function curves(    p, y) {
 	PANEL_WIDTH = 350
 	PANEL_HEIGHT = 240
-	SIDES = split("raw ours", side_name, " ")
 	curves_begin(parts * 70 + measured * (PANEL_HEIGHT + 20))
 	y = 75
 	for (p = 1; p <= parts; p++) {
@@ -26,6 +25,8 @@ function curves(    p, y) {
 function curves_title(part) {
 	if (part == "sizes-verbs")
 		return "libdaplcma, and raw verbs"
+	if (part == "peers-tcp")
+		return "dtest over libdaplofi, a program of raw libfabric, and one of sockets"
 	return "libdaplofi over tcp, and raw libfabric"
 }
 
@@ -37,26 +38,30 @@ function curves_begin(tall) {
 	print "<!-- SPDX-License-Identifier: BSD-2-Clause; written by test/bench/report -->" >plot
 	print "<title>Time of a message and rate of writes by size, ours and raw</title>" >plot
 	print "<style>" >plot
-	curves_colors("", "#1f2328", "#ffffff", "#d8dde2", "#8a939c", "#b5502f")
+	curves_colors("", "#1f2328", "#ffffff", "#d8dde2", "#8a939c", "#b5502f", "#2f6db5")
 	print "@media (prefers-color-scheme: dark) {" >plot
-	curves_colors("\t", "#d9dee3", "#14181d", "#323a42", "#8a939c", "#e58a5e")
+	curves_colors("\t", "#d9dee3", "#14181d", "#323a42", "#8a939c", "#e58a5e", "#6ea8e8")
 	print "}" >plot
 	print ".bold { font-weight: bold; }" >plot
 	print "path { fill: none; stroke-width: 2; }" >plot
 	print ".grid { stroke-width: 1; }" >plot
 	print ".raw { stroke-width: 5; }" >plot
+	print ".socket { stroke-dasharray: 6 3; }" >plot
 	print "</style>" >plot
 	print "<rect class=\"back\" width=\"100%\" height=\"100%\"/>" >plot
 	print "<path class=\"raw\" d=\"M10 18H50\"/>" >plot
 	svg_text(58, 22, "", "raw calls")
 	print "<path class=\"ours\" d=\"M140 18H180\"/>" >plot
 	svg_text(188, 22, "", "DAT")
+	print "<path class=\"socket\" d=\"M230 18H270\"/>" >plot
+	svg_text(278, 22, "", "a socket of TCP")
 }
 
-function curves_colors(indent, text, back, grid, raw, ours) {
+function curves_colors(indent, text, back, grid, raw, ours, socket) {
 	printf "%stext { fill: %s; }\n%s.back { fill: %s; }\n", indent, text, indent, back >plot
 	printf "%s.grid { stroke: %s; }\n", indent, grid >plot
 	printf "%s.raw { stroke: %s; }\n%s.ours { stroke: %s; }\n", indent, raw, indent, ours >plot
+	printf "%s.socket { stroke: %s; }\n", indent, socket >plot
 }
 
 # Bytes as 1, 4, 1K, 4M.
@@ -65,8 +70,9 @@ function short_size(bytes) {
 }
 
 # One diagram, whose upper left corner is at @x, @y.
-function panel(part, x, y, unit, title, logarithmic,    rows, row, s, at) {
+function panel(part, x, y, unit, title, logarithmic,    rows, row, n, s, at) {
 	rows = need(part, "sizes")
+	n = split(sides[part], side, " ")
 	svg_text(x, y - 2, "", title)
 	scale_choose(part, rows, unit, logarithmic)
 	scale_draw(x, y, logarithmic)
@@ -76,11 +82,11 @@ function panel(part, x, y, unit, title, logarithmic,    rows, row, s, at) {
 		svg_text(at, y + PANEL_HEIGHT + 24, " text-anchor=\"middle\"",
 			short_size(number(part, "sizes", row, "bytes")))
 	}
-	for (s = 1; s <= SIDES; s++) {
-		printf "<path class=\"%s\" d=\"", side_name[s] >plot
+	for (s = 1; s <= n; s++) {
+		printf "<path class=\"%s\" d=\"", side[s] >plot
 		for (row = 1; row <= rows; row++)
 			printf "%s%.1f %.1f", row == 1 ? "M" : "L", panel_x(x, row, rows),
-				panel_y(y, number(part, "sizes", row, side_name[s] " " unit),
+				panel_y(y, number(part, "sizes", row, side[s] " " unit),
 					logarithmic) >plot
 		print "\"/>" >plot
 	}
@@ -97,10 +103,11 @@ function panel_y(y, value, logarithmic) {
 }
 
 # Sets lowest and highest, powers of ten if logarithmic, and step.
-function scale_choose(part, rows, unit, logarithmic,    row, s, value, least, most) {
+function scale_choose(part, rows, unit, logarithmic,    row, n, s, value, least, most) {
+	n = split(sides[part], side, " ")
 	for (row = 1; row <= rows; row++)
-		for (s = 1; s <= SIDES; s++) {
-			value = number(part, "sizes", row, side_name[s] " " unit)
+		for (s = 1; s <= n; s++) {
+			value = number(part, "sizes", row, side[s] " " unit)
 			if (value > most)
 				most = value
 			if (least == "" || value < least)

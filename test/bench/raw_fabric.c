@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens and connects, which is not measured. */
-#include <poll.h>
 #include <string.h>
 
 #include "raw_fabric.h"

@@ -6,6 +6,7 @@
 #ifndef BENCH_RAW_FABRIC_H
 #define BENCH_RAW_FABRIC_H
 
+#include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -48,6 +49,21 @@ void fabric_connect(struct fid_ep *ep, struct fabric_node *server);
 /* Waits for an event, and returns the information that came with it, if it is a request. */
 struct fi_info *fabric_expect(struct fabric_node *node, uint32_t event);
 
+/* An RDMA write of @size bytes at @from to @to, the peer's address. @desc: of the local region */
+static inline void fabric_write(struct fid_ep *ep, void *from, size_t size, void *desc, uint64_t to,
+				uint64_t key)
+{
+	struct iovec iov = { from, size };
+	struct fi_rma_iov remote = { .addr = to, .len = size, .key = key };
+	const struct fi_msg_rma message = { .msg_iov = &iov,
+					    .desc = &desc,
+					    .iov_count = 1,
+					    .rma_iov = &remote,
+					    .rma_iov_count = 1 };
+
+	MUST(!fi_writemsg(ep, &message, FABRIC_WRITE));
+}
+
 /* Takes a completion, if there is one, which must be a success. Returns whether there was one. */
 static inline bool fabric_take(struct fid_cq *cq)
 {
@@ -56,6 +72,26 @@ static inline bool fabric_take(struct fid_cq *cq)
 
 	MUST(got == 1 || got == -FI_EAGAIN);
 	return got == 1;
+}
+
+/* Takes a completion, as soon as there is one; @fd is that of the queue. */
+static inline void fabric_poll(struct fabric_node *node, struct fid_cq *cq, int fd)
+{
+	(void)node;
+	(void)fd;
+	while (!fabric_take(cq))
+		;
+}
+
+/* The same, and sleeps until then. */
+static inline void fabric_wait(struct fabric_node *node, struct fid_cq *cq, int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	struct fid *fid = &cq->fid;
+
+	while (!fabric_take(cq))
+		if (fi_trywait(node->fabric, &fid, 1) == FI_SUCCESS)
+			MUST(poll(&poll_fd, 1, -1) == 1);
 }
 
 #endif

@@ -11,7 +11,7 @@
 #	@clock PART TABLE	times, and their ratios
 #	@endpoints PART		what a pair of endpoints costs among others
 #	@syscalls PART		system calls per operation
-#	@sizes PART		times and rates by size
+#	@sizes PART [TABLE]	times and rates by size, of the table "sizes", or this one
 #
 # results: the folder of the results; plot: the file of the picture; page: performance, or
 # performance-sizes, whose picture is curves.awk's. Exit status: 3 if no part of the page was
@@ -64,7 +64,7 @@ BEGIN {
 	else if (word[1] == "@syscalls")
 		show_syscalls(name)
 	else if (word[1] == "@sizes")
-		show_sizes(name)
+		show_sizes(name, rest == "" ? "sizes" : rest)
 	else
 		fail("the template has an unknown line " $0)
 	next
@@ -96,12 +96,17 @@ function parts_of_all_else() {
 function parts_of_sizes() {
 	parts_define("sizes-verbs", "sizes over verbs", "bench-sizes")
 	parts_define("sizes-tcp", "sizes over tcp", "bench-tcp-sizes")
+	parts_define("peers-tcp", "other programs over tcp", "bench-tcp-peers")
+	sides["peers-tcp"] = "socket raw ours"
+	side_label["peers-tcp", "raw"] = "libfabric"
+	side_label["peers-tcp", "ours"] = "dtest"
 }
 
 function parts_define(name, what, target) {
 	part_name[++parts] = name
 	part_what[name] = what
 	command[name] = target
+	sides[name] = "raw ours"
 }
 
 # Of the instructions: what the calls are, in the order of the report. Others come last, with their
@@ -425,21 +430,46 @@ function show_syscalls(part,    table, rows, row) {
 			number(part, table, row + 2, "calls")
 }
 
-function show_sizes(part,    rows, row) {
-	rows = need(part, "sizes")
-	print "| bytes | message, raw us | ours | ratio | writes, raw MB/s | ours | ratio |"
-	print "|---:|---:|---:|---:|---:|---:|---:|"
+function show_sizes(part, table,    rows, row, columns) {
+	rows = need(part, table)
+	columns = 2 * split(sides[part], side, " ") + 2
+	print "| bytes | " sizes_heads(part, "message", "us") " | " \
+		sizes_heads(part, "writes", "MB/s") " |"
+	printf "|---:|"
+	while (columns--)
+		printf "---:|"
+	print ""
 	for (row = 1; row <= rows; row++)
-		printf "| %d | %s | %s |\n", number(part, "sizes", row, "bytes"),
-			raw_ours_ratio(part, row, "us", 1), raw_ours_ratio(part, row, "GB/s", 1000)
+		printf "| %d | %s | %s |\n", number(part, table, row, "bytes"),
+			sizes_cells(part, table, row, "us", 1),
+			sizes_cells(part, table, row, "GB/s", 1000)
 }
 
-# Times @factor, but for the ratio.
-function raw_ours_ratio(part, row, unit, factor,    raw, ours) {
-	raw = number(part, "sizes", row, "raw " unit)
-	ours = number(part, "sizes", row, "ours " unit)
-	return three_digits(raw * factor) " | " three_digits(ours * factor) " | " \
-		(raw > 0 ? sprintf("%.2f", ours / raw) : "")
+# What a side is called.
+function side_text(part, name) {
+	return (part, name) in side_label ? side_label[part, name] : name
+}
+
+function sizes_heads(part, what, unit,    n, i, text) {
+	n = split(sides[part], side, " ")
+	text = what ", " side_text(part, side[1]) " " unit
+	for (i = 2; i <= n; i++)
+		text = text " | " side_text(part, side[i])
+	return text " | ratio"
+}
+
+# Of all sides, times @factor, and the ratio of ours to the better of the others.
+function sizes_cells(part, table, row, unit, factor,    n, i, value, best, text) {
+	n = split(sides[part], side, " ")
+	for (i = 1; i <= n; i++) {
+		value = number(part, table, row, side[i] " " unit)
+		if (i == 1 || i < n && (unit == "us" ? value < best : value > best))
+			best = value
+		text = text three_digits(value * factor) " | "
+	}
+	if ((part, table, "ratio " unit) in column)
+		return text sprintf("%.2f", number(part, table, row, "ratio " unit))
+	return text (best > 0 ? sprintf("%.2f", value / best) : "")
 }
 
 # ---- the picture: a bar for each ratio by the clock, and a line where raw calls are

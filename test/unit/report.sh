@@ -98,6 +98,14 @@ all() {
 			row|4194304|4000.00|4800.00|1.000000|1.900000
 		END
 	done
+	columns='bytes|socket us|raw us|ours us|ratio us|socket GB/s|raw GB/s|ours GB/s|ratio GB/s'
+	part peers-tcp <<-END
+		table|sizes|$columns
+		row|1|5.00|10.00|12.00|2.51|0.000200|0.000100|0.000050|0.26
+		row|4|5.00|10.00|10.00|1.99|0.000200|0.000100|0.000050|0.24
+		table|asleep|bytes|socket us|raw us|ours us|socket GB/s|raw GB/s|ours GB/s
+		row|1|20.00|10.00|12.00|0.000100|0.000200|0.000100
+	END
 }
 
 # ---- the report
@@ -115,7 +123,7 @@ page() {
 	done | tr '\n' ' '
 }
 
-echo 1..44
+echo 1..46
 all
 same 'all parts are rendered' "$(render)" 0
 same 'nothing is left to measure, and no directive stands there' \
@@ -197,23 +205,28 @@ sizes() {
 	done | tr '\n' ' '
 }
 all
-rm "$tmp/results/sizes-tcp.tsv"
+rm "$tmp/results/sizes-tcp.tsv" "$tmp/results"/peers-*.tsv
 # shellcheck disable=SC2016 # it is no command
 same 'of two transports one may have been measured' \
 	"$(render performance performance-sizes) $(lines raw) $(lines ours) \
 $(grep -c '>not measured: make bench-tcp-sizes<' "$svg") \
 $(sizes '*Not measured: `make bench-tcp-sizes`')" '0 2 2 1 1 '
 all
-same 'each transport has a curve for raw calls and one for ours of time, and of rate' \
-	"$(render performance-sizes) $(lines raw) $(lines ours)" '0 4 4'
+same 'each part has a curve of each side for the time, and one for the rate' \
+	"$(render performance-sizes) $(lines raw) $(lines ours) $(lines socket)" '0 6 6 2'
 same 'and a row for each size, with ratios' \
 	"$(sizes '| 1 | 10.0 | 12.0 | 1.20 | 0.10 | 0.05 | 0.50 |' \
 		'| 4194304 | 4000 | 4800 | 1.20 | 1000 | 1900 | 1.90 |')" '2 2 '
+same 'other programs have columns of their own, and the ratio is that of the turns' \
+	"$(sizes '| bytes | message, socket us | libfabric | dtest | ratio | writes, socket MB/s' \
+		'| 1 | 5.00 | 10.0 | 12.0 | 2.51 | 0.20 | 0.10 | 0.05 | 0.26 |')" '2 1 '
+same 'or that of ours to the better one' \
+	"$(sizes '| 1 | 20.0 | 10.0 | 12.0 | 1.20 | 0.10 | 0.20 | 0.10 | 0.50 |')" '1 '
 same 'times are by powers of ten, and rates from 0 to what is more than the highest' \
 	"$(grep -c '>10000<' "$svg") $(grep -c '>100000<' "$svg") $(grep -c '>2<' "$svg")" '2 0 2'
 same 'the ends of a curve are where its figures are' \
 	"$(grep -c 'class="ours" d="M55.0 316.7L405.0 108.5' "$svg")" 1
-rm "$tmp/results"/sizes-*.tsv
+rm "$tmp/results"/sizes-*.tsv "$tmp/results"/peers-*.tsv
 cp "$svg" "$tmp/before"
 same 'a page without results stays as it is' \
 	"$(render performance performance-sizes) $(cmp "$svg" "$tmp/before" 2>&1)" \
