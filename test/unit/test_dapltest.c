@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 
 #include "dapltest/dapltest.h"
 #include "registry_test.h"
@@ -587,6 +588,49 @@ START_TEST(plan_survives_the_wire)
 		ck_assert_int_ne(message_decode(&got, bytes, cut, problem), CODE_GOOD);
 	ck_assert_int_eq(message_decode(&got, bytes, size + 1, problem), CODE_BAD);
 	ck_assert_str_eq(problem, "not a message of dapltest");
+}
+END_TEST
+
+/* Behind the message there is no memory. */
+START_TEST(a_message_that_ends_early_is_read_up_to_its_end)
+{
+	struct message sent = { .kind = MESSAGE_RESULT }, got;
+	unsigned char bytes[MESSAGE_MAX], *end;
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char problem[PROBLEM_TEXT];
+	size_t size = message_encode(&sent, bytes);
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			   0);
+
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	ck_assert_uint_le(size, page);
+	ck_assert_int_eq(mprotect(pages + page, page, PROT_NONE), 0);
+	end = (unsigned char *)pages + page;
+	for (size_t cut = 0; cut < size; cut++) {
+		memcpy(end - cut, bytes, cut);
+		ck_assert_int_ne(message_decode(&got, end - cut, cut, problem), CODE_GOOD);
+	}
+	munmap(pages, 2 * page);
+}
+END_TEST
+
+START_TEST(a_result_survives_the_wire)
+{
+	const struct message sent = {
+		.kind = MESSAGE_RESULT,
+		.tally = { .requests = 1, .sent = 2, .received = 3, .written = 4, .read = 5 },
+	};
+	unsigned char bytes[MESSAGE_MAX];
+	char problem[PROBLEM_TEXT];
+	struct message got;
+	size_t size = message_encode(&sent, bytes);
+
+	ck_assert_int_eq(message_decode(&got, bytes, size, problem), CODE_GOOD);
+	ck_assert_uint_eq(got.tally.requests, 1);
+	ck_assert_uint_eq(got.tally.sent, 2);
+	ck_assert_uint_eq(got.tally.received, 3);
+	ck_assert_uint_eq(got.tally.written, 4);
+	ck_assert_uint_eq(got.tally.read, 5);
 }
 END_TEST
 
@@ -1410,6 +1454,8 @@ int main(int argc, char **argv)
 	tcase_add_test(command, validation_adds_three_sends);
 	tcase_add_test(command, arguments_come_from_a_file);
 	tcase_add_test(wire, plan_survives_the_wire);
+	tcase_add_test(wire, a_message_that_ends_early_is_read_up_to_its_end);
+	tcase_add_test(wire, a_result_survives_the_wire);
 	tcase_add_test(wire, largest_plan_fits_a_message);
 	tcase_add_loop_test(wire, message_with_a_wrong_word_is_refused, 0, COUNT(bad_words));
 	tcase_add_loop_test(wire, number_of_a_plan_beyond_its_range_is_named, 0, COUNT(plan_words));

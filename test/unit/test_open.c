@@ -358,6 +358,24 @@ START_TEST(the_smallest_sufficient_minor_is_loaded)
 }
 END_TEST
 
+/* Not even if the library of that line registers nothing, and what another one has would do. */
+START_TEST(a_line_is_not_opened_by_the_provider_of_another_line)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE seven, ia;
+	DAT_RETURN ret;
+
+	use_conf(LINE("m", API_MINOR("7"), MOCK_PROVIDER, "seven")
+			 LINE("m", API_MINOR("4"), MOCK_PROVIDER, "no-register"));
+	ck_assert_uint_eq(dat_ia_openv((char *)"m", 8, &evd, &seven, API_MAJOR, 5, DAT_FALSE),
+			  DAT_SUCCESS);
+	ret = dat_ia_openv((char *)"m", 8, &evd, &ia, API_MAJOR, 2, DAT_FALSE);
+	ck_assert_uint_eq(DAT_GET_TYPE(ret), DAT_PROVIDER_NOT_FOUND);
+	ck_assert_str_eq(loaded_mock()->params, "no-register");
+	close_abruptly(seven);
+}
+END_TEST
+
 START_TEST(thread_safety_is_part_of_the_key)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
@@ -591,6 +609,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_evd_of_the_consumer_needs_no_length);
 	tcase_add_test(cases, another_major_version_is_refused_without_loading);
 	tcase_add_test(cases, the_smallest_sufficient_minor_is_loaded);
+	tcase_add_test(cases, a_line_is_not_opened_by_the_provider_of_another_line);
 	tcase_add_test(cases, thread_safety_is_part_of_the_key);
 	tcase_add_test(cases, ro_aware_reaches_the_provider);
 	tcase_add_test(cases, the_line_of_dat_conf_reaches_the_provider);

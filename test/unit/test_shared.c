@@ -29,6 +29,17 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
 }
 #endif
 
+/* It has its memory from within the C library, where no allocation of ours fails. */
+static bool tree_is_full;
+
+void *__real_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
+
+void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+	return tree_is_full ? NULL : __real_tsearch(key, root, compare);
+}
+
 static struct ia *ia;
 static struct pz *pz;
 static DAT_EVD_HANDLE async;
@@ -436,6 +447,26 @@ START_TEST(a_failed_create_takes_no_cookie)
 }
 END_TEST
 
+START_TEST(cookies_for_which_there_is_no_memory_take_none)
+{
+	const unsigned many = 1000;
+	char *object = from_sysv();
+	DAT_LMR_HANDLE lmr;
+	size_t used = 0;
+
+	tree_is_full = true;
+	for (unsigned i = 0; i < 2 * many; i++) {
+		ck_dat_is(try_shared(&cookie, object, SIZE, &lmr), NO_RESOURCE(MEMORY));
+		if (i == many) /* all is as large as it will be */
+			used = memory_in_use();
+	}
+	/* what others of this process allocate meanwhile is less than a byte for each */
+	ck_assert_uint_lt(memory_in_use(), used + many);
+	tree_is_full = false;
+	ck_dat(try_shared(&cookie, object, SIZE, &lmr));
+}
+END_TEST
+
 START_TEST(a_failed_free_keeps_the_cookie)
 {
 	char *object = from_memfd();
@@ -535,6 +566,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_object_may_have_two_cookies);
 	tcase_add_test(cases, a_cookie_is_free_after_its_last_region);
 	tcase_add_test(cases, a_failed_create_takes_no_cookie);
+	tcase_add_test(cases, cookies_for_which_there_is_no_memory_take_none);
 	tcase_add_test(cases, a_failed_free_keeps_the_cookie);
 	tcase_add_test(cases, cookies_are_shared_by_the_ias_of_a_process);
 	tcase_add_test(cases, a_region_copies_its_cookie);
