@@ -485,6 +485,29 @@ START_TEST(an_end_is_told_as_such_though_the_connection_before_has_failed)
 }
 END_TEST
 
+/* And though that one was ended by the peer, which is told as a fault if a transfer has failed. */
+START_TEST(the_end_is_the_consumers_though_the_peer_ended_the_connection_before)
+{
+	CANCEL_FORBIDDEN;
+	struct ep *ep = client->ep;
+
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
+	pair_connect(&pair);
+	mutex_lock(&ep->obj.ia->lock); /* as dat_ep_disconnect does */
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	conn_post_sends(client, 11, 1, 0);
+	ep_trigger_locked(ep, ON_ABRUPT);
+	mutex_unlock(&ep->obj.ia->lock);
+	expect_dto(client->request_evd, 11, DAT_DTO_ERR_TRANSPORT);
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+END_TEST
+
 /* The end of a connection must not fail: the call succeeds, and the flushes are reported later. */
 START_TEST(disconnect_needs_no_memory)
 {
@@ -595,6 +618,31 @@ START_TEST(draining_has_a_time_limit)
 	expect_dto(client->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
 	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(tp_now() - start, 100 * NS_PER_MS);
+}
+END_TEST
+
+/* Its queue is in use, so nothing else has the service thread look at once. */
+START_TEST(the_last_receive_that_is_flushed_ends_the_draining)
+{
+	const uint64_t start = tp_now();
+	DAT_EVENT event;
+
+	reopen_with_separate_evds();
+	fake_quirks(FAKE_ARM_ANY);
+	conn_post_recvs(client, 1, 2);
+	pair_connect(&pair);
+	conn_post_sends(server, 11, 1, 0);
+	fake_wait_idle(0);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	fake_quirks(FAKE_ARM_ANY | FAKE_LATE_FLUSH);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_wait_idle(0);
+	expect_no_event(client->connect_evd);
+	ck_assert(fake_step());
+	fake_wait_idle(0);
+	ck_dat(evd_dequeue(client->connect_evd, &event));
+	ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_uint_eq(tp_now(), start);
 }
 END_TEST
 
@@ -1662,10 +1710,12 @@ int main(int argc, char **argv)
 			    COUNT(quirks));
 	tcase_add_loop_test(cases, the_end_event_waits_for_memory_for_the_flushes, 0, 2);
 	tcase_add_test(cases, an_end_is_told_as_such_though_the_connection_before_has_failed);
+	tcase_add_test(cases, the_end_is_the_consumers_though_the_peer_ended_the_connection_before);
 	tcase_add_test(cases, disconnect_needs_no_memory);
 	tcase_add_loop_test(cases, flushes_that_the_device_does_not_report_need_no_memory, 0, 2);
 	tcase_add_loop_test(cases, a_late_post_without_memory_is_refused, 0, 2);
 	tcase_add_test(cases, draining_has_a_time_limit);
+	tcase_add_test(cases, the_last_receive_that_is_flushed_ends_the_draining);
 	tcase_add_loop_test(cases, posts_before_the_end_event_are_flushed_before_it, 0,
 			    COUNT(flush_quirks));
 	tcase_add_test(cases, requests_after_a_disconnect_call_are_refused);
