@@ -100,6 +100,11 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **out)
 	err = channel_open(&dev->channel);
 	if (err)
 		goto free_dev;
+	dev->has_second = fake.quirks & FAKE_REMOVABLE;
+	if (dev->has_second)
+		err = channel_open(&dev->second);
+	if (err)
+		goto close_channel;
 	dev->deadline = TP_NEVER;
 	dev->ia = ia;
 	dev->events_end = &dev->events;
@@ -109,6 +114,8 @@ int tp_dev_open(const char *params, struct ia *ia, struct tp_dev **out)
 	fake_unlock();
 	*out = dev;
 	return 0;
+close_channel:
+	channel_close(&dev->channel);
 free_dev:
 	free(dev);
 unlock:
@@ -133,6 +140,8 @@ void tp_dev_close(struct tp_dev *dev)
 	if (dev->served)
 		clock_expect(-1);
 	channel_close(&dev->channel);
+	if (dev->has_second)
+		channel_close(&dev->second);
 	free(dev);
 }
 
@@ -182,7 +191,9 @@ unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
 	if (first)
 		clock_expect(1);
 	fds[0] = dev->channel.fd;
-	return 1;
+	if (dev->has_second)
+		fds[1] = dev->second.fd;
+	return dev->has_second ? 2 : 1;
 }
 
 uint64_t tp_dev_deadline(const struct tp_dev *dev)
@@ -334,6 +345,8 @@ void fake_remove(struct tp_dev *dev, unsigned what)
 			qp->state = QP_GONE;
 	if (what & FAKE_DEV_FD)
 		channel_fail(&dev->channel);
+	if (what & FAKE_SECOND_FD)
+		channel_fail(&dev->second);
 	for (struct tp_cq *cq = fake.cqs; cq && what & FAKE_CQ_FDS; cq = cq->next)
 		if (cq->dev == dev)
 			channel_fail(&cq->channel);

@@ -108,7 +108,11 @@ void fake_dev_fatal(struct tp_dev *dev);
  * Takes the device away: the descriptors in @what are in error for ever, and nothing else tells it.
  * tp_qp_error fails, requests never complete.
  */
-enum { FAKE_DEV_FD = 1 << 0, FAKE_CQ_FDS = 1 << 1 };
+enum {
+	FAKE_DEV_FD = 1 << 0,
+	FAKE_CQ_FDS = 1 << 1,
+	FAKE_SECOND_FD = 1 << 2, /* of the device, as those of verbs have */
+};
 void fake_remove(struct tp_dev *dev, unsigned what);
 /* Makes tp_dev_progress due at @deadline, once. */
 void fake_alarm(struct tp_dev *dev, uint64_t deadline);

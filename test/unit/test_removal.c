@@ -30,7 +30,8 @@ static struct tp_dev *removable(void)
 }
 
 /* What can be in error when a device is gone. */
-static const unsigned removals[] = { FAKE_DEV_FD, FAKE_CQ_FDS, FAKE_DEV_FD | FAKE_CQ_FDS };
+static const unsigned removals[] = { FAKE_DEV_FD, FAKE_CQ_FDS, FAKE_DEV_FD | FAKE_CQ_FDS,
+				     FAKE_SECOND_FD, FAKE_DEV_FD | FAKE_SECOND_FD };
 
 /* All threads sleep, and nothing but an event or a time-out would wake them. */
 static void expect_sleep(unsigned waiters, unsigned polls_before)

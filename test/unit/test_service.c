@@ -2,6 +2,8 @@
 /* The service thread of an IA: queued work, timers, completion channels, and signals. */
 #include <semaphore.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -427,6 +429,41 @@ START_TEST(a_call_handles_the_events_that_it_causes)
 }
 END_TEST
 
+/* Does the service thread wake up for what the device reports? The kernel knows. */
+static bool device_is_watched(void)
+{
+	unsigned events, watched = 0;
+	char path[64], line[128];
+	FILE *members;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ia->service.epoll);
+	members = fopen(path, "re");
+	while (members && fgets(line, sizeof(line), members))
+		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 &&
+		    fd == ia->service.dev_fds[0])
+			watched = events & EPOLLIN;
+	if (members)
+		fclose(members);
+	return watched;
+}
+
+START_TEST(each_call_that_attends_to_the_device_silences_it_meanwhile)
+{
+	CANCEL_FORBIDDEN;
+
+	ia_hold_lock();
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert(device_is_watched());
+		service_attend_locked(ia);
+		ck_assert(!device_is_watched());
+		service_attended_locked(ia);
+	}
+	ck_assert(device_is_watched());
+	ia_drop_lock();
+}
+END_TEST
+
 /* Nobody listens any more where the first endpoint was connected to. */
 START_TEST(dup_connect_handles_the_events_that_it_causes)
 {
@@ -628,6 +665,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_timer_may_cancel_another);
 	tcase_add_loop_test(cases, an_idle_disconnect_sets_no_timer, 0, 2);
 	tcase_add_test(cases, a_call_handles_the_events_that_it_causes);
+	tcase_add_test(cases, each_call_that_attends_to_the_device_silences_it_meanwhile);
 	tcase_add_test(cases, dup_connect_handles_the_events_that_it_causes);
 	tcase_add_test(cases, the_deadline_of_the_device_is_kept);
 	tcase_add_test(cases, an_open_ia_has_two_descriptors_of_its_own);
