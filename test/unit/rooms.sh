@@ -23,13 +23,25 @@ up_dev_fatal         a descriptor in error is found below, and ends the connecti
 '
 named=$(echo "$upcalls" | awk 'NF { print $1 }' | tr '\n' ' ')
 
-# symbols_in OBJECT SOURCE NAME: prints "NAME DEFINES|NEEDS SYMBOL" for each symbol of the object,
-# unless an earlier build has left it, and the source has gone
+# symbols_in: of "OBJECT SOURCE NAME" prints "NAME DEFINES|NEEDS SYMBOL" for each symbol of each
+# object, unless an earlier build has left it, and the source has gone
 symbols_in() {
-	[ -f "$top_srcdir/$2.c" ] || return 0
-	nm "$1" | awk -v file="$3" '
-		NF == 2 && $1 == "U" { print file, "NEEDS", $2 }
-		NF == 3 && $2 ~ /[A-TV-Z]/ { print file, "DEFINES", $3 }'
+	while read -r object source name; do
+		[ ! -f "$top_srcdir/$source.c" ] || echo "$object $name"
+	done >"$work/objects"
+	# shellcheck disable=SC2046 # paths without blanks
+	nm -A $(cut -d ' ' -f 1 "$work/objects") </dev/null | awk -v objects="$work/objects" '
+		BEGIN {
+			while ((getline <objects) > 0)
+				file[$1] = $2
+		}
+		{
+			at = index($0, ":")
+			name = file[substr($0, 1, at - 1)]
+			n = split(substr($0, at + 1), symbol, " ")
+		}
+		n == 2 && symbol[1] == "U" { print name, "NEEDS", symbol[2] }
+		n == 3 && symbol[2] ~ /[A-TV-Z]/ { print name, "DEFINES", symbol[3] }'
 }
 
 # "ROOM/FILE DEFINES|NEEDS SYMBOL" of each object of the core, and of the transports
@@ -41,9 +53,9 @@ symbols() {
 			*_debug_la-*) name=${name#*_debug_la-} ;;
 			*-*) continue ;; # of a product, whose objects may have no symbols
 			esac
-			symbols_in "$object" "udapl/$room/${name%.o}" "$room/${name%.o}"
+			echo "$object udapl/$room/${name%.o} $room/${name%.o}"
 		done
-	done
+	done | symbols_in
 }
 
 # The same of the registry or of a tool: its folder is $1.
@@ -54,8 +66,8 @@ symbols_of() {
 		"$1"-* | lib"$1"_la-* | lib"$1"2_la-*) name=${name#*-} ;;
 		*) continue ;; # of a test
 		esac
-		symbols_in "$object" "$1/${name%.o}" "$1/${name%.o}"
-	done
+		echo "$object $1/${name%.o} $1/${name%.o}"
+	done | symbols_in
 }
 
 # What points up, of the two kinds of lines that symbols prints; and entries of upcalls for nothing.
@@ -142,6 +154,8 @@ including_up() {
 	done
 }
 
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
 echo 1..6
 symbols=$(symbols)
 objects=$(echo "$symbols" | cut -d ' ' -f 1 | sort -u | wc -l)
