@@ -16,6 +16,7 @@ top=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd)
 		qemu-system-x86 rdma-core rdmacm-utils xz-utils)
 	# for packages, see test/packages
 	package_packages=(debhelper dpkg-dev lintian lowdown mandoc mmdebstrap rpm rpmlint)
+	bench_packages=(perftest) # of make bench-peers
 	make_options=() # of make in built
 	test_packages=(check clang clang-format dapl2-utils g++ libclang-rt-14-dev libxml2-utils
 		lowdown mandoc shellcheck valgrind)

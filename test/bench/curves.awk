@@ -25,6 +25,8 @@ function curves(    p, y) {
 function curves_title(part) {
 	if (part == "sizes-verbs")
 		return "libdaplcma, and raw verbs"
+	if (part == "peers-verbs")
+		return "dtest over libdaplcma, and perftest over raw verbs; both sleep"
 	if (part == "peers-tcp")
 		return "dtest over libdaplofi, a program of raw libfabric, and one of sockets"
 	return "libdaplofi over tcp, and raw libfabric"

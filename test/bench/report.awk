@@ -96,6 +96,9 @@ function parts_of_all_else() {
 function parts_of_sizes() {
 	parts_define("sizes-verbs", "sizes over verbs", "bench-sizes")
 	parts_define("sizes-tcp", "sizes over tcp", "bench-tcp-sizes")
+	parts_define("peers-verbs", "perftest over verbs", "bench-peers")
+	side_label["peers-verbs", "raw"] = "perftest"
+	side_label["peers-verbs", "ours"] = "dtest"
 	parts_define("peers-tcp", "other programs over tcp", "bench-tcp-peers")
 	sides["peers-tcp"] = "socket raw ours"
 	side_label["peers-tcp", "raw"] = "libfabric"
@@ -430,19 +433,25 @@ function show_syscalls(part,    table, rows, row) {
 			number(part, table, row + 2, "calls")
 }
 
-function show_sizes(part, table,    rows, row, columns) {
+function show_sizes(part, table,    rows, row, reads, columns) {
 	rows = need(part, table)
-	columns = 2 * split(sides[part], side, " ") + 2
+	reads = (part, table, "ours GB/s of reads") in column
+	columns = (2 + reads) * (split(sides[part], side, " ") + 1)
 	print "| bytes | " sizes_heads(part, "message", "us") " | " \
-		sizes_heads(part, "writes", "MB/s") " |"
+		sizes_heads(part, "writes", "MB/s") " |" \
+		(reads ? " " sizes_heads(part, "reads", "MB/s") " |" : "")
 	printf "|---:|"
 	while (columns--)
 		printf "---:|"
 	print ""
-	for (row = 1; row <= rows; row++)
-		printf "| %d | %s | %s |\n", number(part, table, row, "bytes"),
+	for (row = 1; row <= rows; row++) {
+		printf "| %d | %s | %s |", number(part, table, row, "bytes"),
 			sizes_cells(part, table, row, "us", 1),
 			sizes_cells(part, table, row, "GB/s", 1000)
+		if (reads)
+			printf " %s |", sizes_cells(part, table, row, "GB/s of reads", 1000)
+		print ""
+	}
 }
 
 # What a side is called.

@@ -8,14 +8,25 @@
 . "$(dirname -- "$(readlink -f -- "$0")")/ends.sh"
 bench=${top_srcdir:-.}/test/bench/run-clock
 
-case $DAT_TEST_DEV in
-tcp) part=peers-tcp heads='socket us,raw us,ours us,ratio us' tables='sizes asleep' ;;
-*)
-	echo '1..0 # SKIP dtest is measured beside other programs over tcp only'
+skip_all() {
+	echo "1..0 # SKIP $1"
 	exit 0
+}
+case $DAT_TEST_DEV in
+tcp)
+	part=peers-tcp heads='socket us,raw us,ours us,ratio us' tables='sizes asleep'
+	export PEERS_TURNS=3 PEERS_BYTES=64 PEERS_COUNT=5
+	sizes=4
 	;;
+rxe)
+	command -v ib_send_lat >/dev/null || skip_all 'perftest is not installed'
+	part=peers-verbs heads='raw us,ours us,ratio us,raw GB/s,ours GB/s,ratio GB/s,'
+	heads+='raw GB/s of reads' tables=sizes
+	export PEERS_TURNS=1 PEERS_BYTES=4 PEERS_COUNT=5
+	sizes=2
+	;;
+*) skip_all 'dtest is measured beside other programs over tcp and soft-RoCE only' ;;
 esac
-export PEERS_TURNS=3 PEERS_BYTES=64 PEERS_COUNT=5
 
 # results of its own, beside those that may have been measured in this build
 mkdir "$tmp/build"
@@ -27,7 +38,7 @@ measure() { timeout -k 5 300 bash "$bench" "$tmp/build" peers >"$tmp/bench.log" 
 
 # all_sizes TABLE: has a row for each size, of numbers; a rate may be too low for its decimals
 all_sizes() {
-	awk -F '\t' -v table="$1" '
+	awk -F '\t' -v table="$1" -v sizes="$sizes" '
 		$1 == "table" { mine = $2 == table; columns = NF - 1 }
 		mine && $1 == "row" && $2 == 4 ^ rows && NF == columns {
 			rows++
@@ -35,7 +46,7 @@ all_sizes() {
 				if ($i !~ /^[0-9]+[.][0-9]+$/)
 					exit 1
 		}
-		END { exit rows != 4 }' "$results"
+		END { exit rows != sizes }' "$results"
 }
 
 echo 1..4

@@ -98,6 +98,11 @@ all() {
 			row|4194304|4000.00|4800.00|1.000000|1.900000
 		END
 	done
+	columns='bytes|raw us|ours us|raw GB/s|ours GB/s|raw GB/s of reads|ours GB/s of reads'
+	part peers-verbs <<-END
+		table|sizes|$columns
+		row|1|60.00|66.00|0.000200|0.000100|0.000300|0.000600
+	END
 	columns='bytes|socket us|raw us|ours us|ratio us|socket GB/s|raw GB/s|ours GB/s|ratio GB/s'
 	part peers-tcp <<-END
 		table|sizes|$columns
@@ -123,7 +128,7 @@ page() {
 	done | tr '\n' ' '
 }
 
-echo 1..46
+echo 1..47
 all
 same 'all parts are rendered' "$(render)" 0
 same 'nothing is left to measure, and no directive stands there' \
@@ -220,6 +225,9 @@ same 'and a row for each size, with ratios' \
 same 'other programs have columns of their own, and the ratio is that of the turns' \
 	"$(sizes '| bytes | message, socket us | libfabric | dtest | ratio | writes, socket MB/s' \
 		'| 1 | 5.00 | 10.0 | 12.0 | 2.51 | 0.20 | 0.10 | 0.05 | 0.26 |')" '2 1 '
+same 'reads have columns where they were measured' \
+	"$(sizes '| reads, perftest MB/s | dtest | ratio |' \
+		'| 1 | 60.0 | 66.0 | 1.10 | 0.20 | 0.10 | 0.50 | 0.30 | 0.60 | 2.00 |')" '1 1 '
 same 'or that of ours to the better one' \
 	"$(sizes '| 1 | 20.0 | 10.0 | 12.0 | 1.20 | 0.10 | 0.20 | 0.10 | 0.50 |')" '1 '
 same 'times are by powers of ten, and rates from 0 to what is more than the highest' \
