@@ -557,6 +557,7 @@ START_TEST(flushes_that_the_device_does_not_report_need_no_memory)
 	fake_wait_idle(0);
 	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
 	ck_assert_uint_gt(alloc_refused(), 0);
+	ck_assert_uint_ge(((struct evd *)client->recv_evd)->queue.count, depth);
 	alloc_starve_others(false);
 	for (uintptr_t n = 0; _i && n < SIDE_QLEN; n++)
 		expect_se(client->recv_evd, n);
