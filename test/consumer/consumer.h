@@ -121,6 +121,8 @@ struct device {
 	bool holds_up;
 	/* What waited behind a message without a receive may stay until more is posted. */
 	bool stays_held_up;
+	/* It repeats a bind with the message before it, which ends the queue and tells nobody. */
+	bool repeats_binds;
 	/* The provider checks local buffers itself, and a fault ends the connection at once. */
 	bool checks_buffers;
 	size_t kept_per_reject; /* bytes that a library below keeps of each rejected request */

@@ -270,6 +270,27 @@ START_TEST(a_bind_that_waits_grants_access_where_it_registers_the_range)
 }
 END_TEST
 
+/* A device repeats a message for which there was no receive, but not the bind behind it. */
+START_TEST(a_bind_behind_a_message_without_a_receive_completes_after_it)
+{
+	enum { ROUNDS = 8 };
+	struct window w;
+	const struct side *client = &w.pair.client, *server = &w.pair.server;
+
+	window_open(&w);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		post_outstanding(server, client, 1);
+		post_bind(&w, 2, region_segment(&w.region, round, WINDOW_SIZE), REMOTE,
+			  DAT_COMPLETION_DEFAULT_FLAG);
+		post_recvs(client, 0, 1);
+		expect_request_done(server, 0, 8);
+		expect_bind(server->request_evd, w.rmr, 2, DAT_RMR_BIND_SUCCESS);
+		expect_recv_done(client, 0, 8);
+	}
+	pair_close_abrupt(&w.pair);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
@@ -284,6 +305,8 @@ int main(int argc, char **argv)
 		  NEEDS_RNR | NEEDS_SEND_PLACEMENT },
 		{ endpoint_is_freed_with_outstanding_binds, NEEDS_NOTHING },
 		{ a_bind_that_waits_grants_access_where_it_registers_the_range,
+		  NEEDS_RNR | NEEDS_NO_WINDOWS },
+		{ a_bind_behind_a_message_without_a_receive_completes_after_it,
 		  NEEDS_RNR | NEEDS_NO_WINDOWS },
 	};
 

@@ -365,6 +365,8 @@ static void rmr_bind_op(struct world *w, const struct call *c)
 		return;
 	if (!(ep->ep.evd[REQUEST_ROLE]->evd.flags & DAT_EVD_RMR_BIND_FLAG))
 		return;
+	if (device()->repeats_binds && ep->ep.requests.n)
+		return;
 	range.lmr_context = lmr->lmr.context;
 	range.virtual_address = (DAT_VADDR)(uintptr_t)(arena_memory(w) +
 						       (beyond ? arena_size() : 0));
