@@ -260,6 +260,22 @@ START_TEST(an_invalidated_bind_of_a_freed_window_leaves_nothing)
 }
 END_TEST
 
+/* Its last bind has ended, and the thread that takes the event of that releases all of it. */
+START_TEST(what_is_released_with_its_window_is_not_released_once_more)
+{
+	CANCEL_FORBIDDEN; /* as in a call */
+	DAT_RMR_CONTEXT context = post_bind(rmr);
+
+	ck_dat(rmr_free(rmr));
+	(void)evd_drain(server->request_evd);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	ck_assert(!invalidated(context));
+	expect_bind();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+}
+END_TEST
+
 #define WINDOWS (2 * EP_WINDOW_CHAINS + 1)
 
 START_TEST(each_context_ends_its_own_window)
@@ -422,6 +438,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_bind_that_follows_stands_while_the_one_before_is_not_released);
 	tcase_add_test(cases, an_invalidation_that_is_seen_before_the_bind_waits_for_it);
 	tcase_add_loop_test(cases, an_invalidated_bind_of_a_freed_window_leaves_nothing, 0, 2);
+	tcase_add_test(cases, what_is_released_with_its_window_is_not_released_once_more);
 	tcase_add_test(cases, each_context_ends_its_own_window);
 	tcase_add_test(cases, a_receive_of_a_shared_queue_tells_it);
 	tcase_add_test(cases, it_is_a_send_in_every_other_respect);
