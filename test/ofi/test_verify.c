@@ -26,13 +26,13 @@ static const struct {
 	{ SECOND, NEVER, ROUNDS },
 	{ SECOND, ROUNDS - 2 * FOR_CONNECTION, 0 },
 	{ SECOND, ROUNDS + FOR_CONNECTION, ROUNDS },
-	/* the rounds take a tenth of the time */
-	{ NS / ROUNDS / 10, NEVER, ROUNDS * 10 },
-	{ NS / ROUNDS / 10, ROUNDS, 0 },
-	{ NS / ROUNDS / 10, ROUNDS * 10 - 2 * FOR_CONNECTION, 0 },
-	{ NS / ROUNDS / 10, ROUNDS * 10 + FOR_CONNECTION, ROUNDS * 10 },
+	/* the rounds take half of the time */
+	{ NS / ROUNDS / 2, NEVER, ROUNDS * 2 },
+	{ NS / ROUNDS / 2, ROUNDS, 0 },
+	{ NS / ROUNDS / 2, ROUNDS * 2 - 2 * FOR_CONNECTION, 0 },
+	{ NS / ROUNDS / 2, ROUNDS * 2 + FOR_CONNECTION, ROUNDS * 2 },
 	/* no time passes */
-	{ 0, ROUNDS * 20, 0 },
+	{ 0, ROUNDS * 4, 0 },
 	{ 0, 1, 0 },
 };
 
