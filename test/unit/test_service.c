@@ -87,6 +87,8 @@ START_TEST(work_queued_again_runs_once)
 		service_queue_work(ia, &first.work);
 		service_queue_work(ia, &second.work);
 	}
+	service_queue_work(ia, &second.work); /* the last one */
+	ck_assert_ptr_null(second.work.next);
 	ia_drop_lock();
 	fake_wait_idle(0);
 	ck_assert_uint_eq(first.runs, 1);
@@ -272,6 +274,7 @@ START_TEST(a_timer_runs_when_due)
 	struct timer_probe probe = { 0 };
 	uint64_t began = tp_now();
 
+	fake_limit_polls(1000); /* a thread that finds nothing to do sleeps */
 	timer_probe_set(&probe, 1000);
 	advance_clock(999);
 	ck_assert_uint_eq(probe.runs, 0);
