@@ -27,9 +27,9 @@ for file in .ci/run $(below ! -name '*.*'); do # libtool's begin with a blank af
 done
 make_files='Makefile.am configure.ac'
 map_files=$(below -name '*.map')
-# the tables of doc/performance.md are written by a program, as wide as their figures
-text_files="dat.conf dat.pc.in dat2.pc.in $(echo *.md) doc/performance.in
-	$(below -name '*.md' ! -path doc/performance.md)"
+# the tables of doc/performance*.md are written by a program, as wide as their figures
+text_files="dat.conf dat.pc.in dat2.pc.in $(echo *.md) doc/performance.in doc/performance-sizes.in
+	$(below -name '*.md' ! -path 'doc/performance*.md')"
 
 # ---- the checks
 
