@@ -103,7 +103,7 @@ START_TEST(ten_names_are_tried)
 	for (int i = 0; i < NAMES; i++) {
 		DAT_EVD_HANDLE async = DAT_HANDLE_NULL;
 		DAT_IA_HANDLE ia = DAT_HANDLE_NULL;
-		char name[8];
+		char name[16];
 
 		snprintf(name, sizeof(name), "ia%d", i);
 		if (libdat.openv(name, 8, &async, &ia, 1, 2, DAT_FALSE) == DAT_SUCCESS) {

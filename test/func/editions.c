@@ -68,7 +68,7 @@ static void use_conf(void)
 	const char *library = fabric ? "libdaplofi" : "libdaplcma";
 	const int fd = memfd_create("dat.conf", 0);
 	FILE *conf = fdopen(dup(fd), "w");
-	char path[64], name[8], library2[32], params[128];
+	char path[64], name[16], library2[32], params[128];
 
 	ck_assert_ptr_nonnull(conf);
 	snprintf(library2, sizeof(library2), "%s2", library);

@@ -92,7 +92,7 @@ static void *copy(void *to, const void *from, size_t size)
 
 	if (last && (char *)to <= last && last < (char *)to + size)
 		copied = size;
-	return memmove(to, from, size);
+	return size ? memmove(to, from, size) : to; /* of nothing @from may be NULL */
 }
 
 __attribute__((visibility("default"))) void *memcpy(void *to, const void *from, size_t size)
