@@ -107,30 +107,34 @@ static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
  * own, which is stored at once. Where the device places the bytes there is one part.
  */
 
-/* Describes a range at the peer of few bytes, or in one part, as parts_describe does. */
-static NOINLINE size_t part_describe(const struct tp_qp *qp, struct fi_rma_iov parts[2])
+/* Makes the last bytes of a range a part of their own. Returns the number of parts. */
+static ALWAYS_INLINE size_t range_cut(struct fi_rma_iov range[2], size_t last)
 {
-	const size_t size = parts[0].len;
-
-	if (!qp->dev->writes_in_parts || !(size & (size - 1)))
-		return 1;
-	parts[0].len = size - 1;
-	parts[1] = (struct fi_rma_iov){ parts[0].addr + size - 1, 1, parts[0].key };
+	range[0].len -= last;
+	range[1] = (struct fi_rma_iov){
+		.addr = range[0].addr + range[0].len,
+		.len = last,
+		.key = range[0].key,
+	};
 	return 2;
 }
 
-/* Describes the range of a write at the peer. Returns the number of its parts. */
-static ALWAYS_INLINE size_t parts_describe(const struct tp_qp *qp, struct fi_rma_iov parts[2],
-					   uint64_t address, uint64_t size, uint32_t key)
+/* Splits a range of few bytes, or one that stays in one part, as range_split does. */
+static NOINLINE size_t range_split_seldom(const struct tp_qp *qp, struct fi_rma_iov range[2])
 {
-	parts[0] = (struct fi_rma_iov){ .addr = address, .len = size, .key = key };
-	if (size <= qp->most_of_one_part)
-		return part_describe(qp, parts);
-	size -= WRITE_LAST_PART;
-	parts[0].len = size;
-	parts[1] =
-		(struct fi_rma_iov){ .addr = address + size, .len = WRITE_LAST_PART, .key = key };
-	return 2;
+	const size_t size = range[0].len;
+
+	if (!qp->dev->writes_in_parts || !(size & (size - 1)))
+		return 1;
+	return range_cut(range, 1);
+}
+
+/* Splits the range of a write, which is the first part until then. Returns the number of parts. */
+static ALWAYS_INLINE size_t range_split(const struct tp_qp *qp, struct fi_rma_iov range[2])
+{
+	if (range[0].len <= qp->most_of_one_part)
+		return range_split_seldom(qp, range);
+	return range_cut(range, WRITE_LAST_PART);
 }
 
 /* ---- to libfabric ---- */
@@ -140,7 +144,9 @@ static ssize_t rma_issue(const struct tp_qp *qp, const struct transfer *transfer
 			 const struct tp_sge *sge, const struct iovec *iov, void **desc,
 			 void *context, uint64_t flags)
 {
-	struct fi_rma_iov remote[2];
+	struct fi_rma_iov remote[2] = {
+		{ .addr = transfer->remote_address, .key = transfer->remote_key },
+	};
 	struct fi_msg_rma message = {
 		.msg_iov = iov,
 		.desc = desc,
@@ -150,17 +156,12 @@ static ssize_t rma_issue(const struct tp_qp *qp, const struct transfer *transfer
 		.context = context,
 		.data = DAT_EDITION == 2 ? transfer->done.immed : 0,
 	};
-	uint32_t size = 0;
 
 	for (unsigned i = 0; i < transfer->nsge; i++)
-		size += sge[i].length;
-	if (transfer->kind == TRANSFER_READ) {
-		remote[0] = (struct fi_rma_iov){ transfer->remote_address, size,
-						 transfer->remote_key };
+		remote[0].len += sge[i].length;
+	if (transfer->kind == TRANSFER_READ)
 		return fi_readmsg(qp->fi, &message, FI_COMPLETION);
-	}
-	message.rma_iov_count = parts_describe(qp, remote, transfer->remote_address, size,
-					       transfer->remote_key);
+	message.rma_iov_count = range_split(qp, remote);
 	return fi_writemsg(qp->fi, &message, flags);
 }
 
@@ -478,13 +479,21 @@ HOT int tp_fast_send(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 		qp->messages.sendv(qp->fi, queue->iov, queue->view.descs, nseg, 0, transfer));
 }
 
-/* Fills in the arguments of libfabric's call for RMA, but for the remote range. */
-static ALWAYS_INLINE struct fi_msg_rma *rma_fill(struct fi_msg_rma *messages,
-						 struct transfer *transfer, unsigned nseg)
+/*
+ * Fills in the arguments of libfabric's call for RMA. The local length is that of the remote range,
+ * too.
+ */
+static ALWAYS_INLINE struct fi_msg_rma *rma_fill(struct tp_qp *qp, struct fi_msg_rma *messages,
+						 struct transfer *transfer,
+						 const struct tp_taken *taken, unsigned nseg,
+						 const DAT_RMR_TRIPLET *remote)
 {
 	const bool few = __builtin_constant_p(nseg) && nseg <= FEW_SEGMENTS;
 	struct fi_msg_rma *message = &messages[few ? nseg : 0];
 
+	qp->remote[0].addr = tp_remote_address(remote);
+	qp->remote[0].len = tp_taken_size(taken, nseg);
+	qp->remote[0].key = remote->rmr_context;
 	if (!few)
 		message->iov_count = nseg;
 	message->context = transfer;
@@ -499,9 +508,8 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 
 	if (must_wait(qp, flags))
 		return fast_post_later(qp, TP_WRITE, tag, nseg, remote);
-	message = rma_fill(qp->write_of, transfer, nseg);
-	message->rma_iov_count = parts_describe(qp, qp->remote, tp_remote_address(remote),
-						tp_taken_size(taken, nseg), remote->rmr_context);
+	message = rma_fill(qp, qp->write_of, transfer, taken, nseg, remote);
+	message->rma_iov_count = range_split(qp, qp->remote);
 	return (int)UNCANCELLED(qp->rma.writemsg(qp->fi, message, qp->write_flags));
 }
 
@@ -515,10 +523,7 @@ HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, 
 	if (must_wait(qp, flags) && !qp->dev->ordered_reads)
 		return fast_post_later(qp, TP_READ, tag, nseg, remote);
 	qp_count_read(qp, 1);
-	message = rma_fill(qp->read_of, transfer, nseg);
-	qp->remote[0] = (struct fi_rma_iov){ .addr = tp_remote_address(remote),
-					     .len = tp_taken_size(taken, nseg),
-					     .key = remote->rmr_context };
+	message = rma_fill(qp, qp->read_of, transfer, taken, nseg, remote);
 	return (int)UNCANCELLED(qp->rma.readmsg(qp->fi, message, FI_COMPLETION));
 }
 
