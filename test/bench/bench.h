@@ -69,6 +69,20 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static inline int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Sorts the values. */
+static inline double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), compare_doubles);
+	return values[count / 2];
+}
+
 /* The memory of the process, in kB, but for that of files. */
 static inline long memory_kb(void)
 {

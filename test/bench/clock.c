@@ -62,20 +62,6 @@ static const struct {
 	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03, 0 },
 };
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Sorts the values. */
-static double median(double values[MAX_ROUNDS])
-{
-	qsort(values, (size_t)rounds, sizeof(*values), compare);
-	return values[rounds / 2];
-}
-
 /* What the other threads of this process have done. */
 struct others {
 	unsigned long switches; /* they went to sleep */
@@ -193,14 +179,14 @@ static struct result measure(enum protocol protocol)
 			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		ratio[i] = ours[i] / raw[i];
 	}
-	result.raw = median(raw);
-	result.ours = median(ours);
-	result.middle = median(ratio);
+	result.raw = median(raw, rounds);
+	result.ours = median(ours, rounds);
+	result.middle = median(ratio, rounds);
 	result.low = ratio[0];
 	result.high = ratio[rounds - 1];
 	result.switches = (double)sum.switches / rounds / n;
 	result.others = (double)sum.ns / 1000 / rounds / n;
-	result.processor = median(ours_cpu) / median(raw_cpu);
+	result.processor = median(ours_cpu, rounds) / median(raw_cpu, rounds);
 	return result;
 }
 

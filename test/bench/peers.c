@@ -32,13 +32,6 @@ void channel_receive(int channel, void *data, size_t size)
 	MUST(recv(channel, data, size, MSG_WAITALL) == (ssize_t)size);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static unsigned count_of(size_t bytes, unsigned count)
 {
 	size_t enough = ENOUGH / bytes;
@@ -77,12 +70,12 @@ static void client_measure(size_t bytes, unsigned count)
 		ping(bytes);
 	for (unsigned i = 0; i < count; i++)
 		samples[i] = ping(bytes);
-	qsort(samples, count, sizeof(*samples), compare);
 	began = clock_ns();
 	side->write(bytes, count);
 	us = (double)(clock_ns() - began) / 1e3;
 	ping(1);
-	printf("%zu,%u,%.2f,%.2f\n", bytes, count, samples[count / 2], (double)bytes * count / us);
+	printf("%zu,%u,%.2f,%.2f\n", bytes, count, median(samples, count),
+	       (double)bytes * count / us);
 }
 
 static void server_measure(size_t bytes, unsigned count)

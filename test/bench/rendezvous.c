@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "../consumer/consumer.h"
+#include "bench.h"
 
 #define ROUNDS	 31
 #define LARGEST	 ((size_t)4 << 20)
@@ -117,19 +118,6 @@ static double turn(enum kind kind, enum way way, const struct end_memory *expose
 	return (double)(now() - from) / (double)messages;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-static double median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(*values), compare);
-	return values[ROUNDS / 2];
-}
-
 static void measure(enum kind kind, const struct end_memory *exposed,
 		    const struct end_memory *local, size_t size)
 {
@@ -146,8 +134,8 @@ static void measure(enum kind kind, const struct end_memory *exposed,
 	}
 	printf("%s %8zu bytes: %9.1f us; a pool saves %5.1f %%, both sides' regions kept %5.1f "
 	       "%%\n",
-	       kind_names[kind], size, median(all), median(saved[LOCAL_KEPT]),
-	       median(saved[BOTH_KEPT]));
+	       kind_names[kind], size, median(all, ROUNDS), median(saved[LOCAL_KEPT], ROUNDS),
+	       median(saved[BOTH_KEPT], ROUNDS));
 	fflush(stdout);
 }
 
@@ -211,7 +199,7 @@ static void measure_first_touch(const struct pair *pair, const struct region *fr
 		munmap(memory, size);
 	}
 	printf("new %8zu bytes: registration %9.1f us, first write %9.1f us, next %9.1f us\n", size,
-	       median(registering), median(first), median(next));
+	       median(registering, ROUNDS), median(first, ROUNDS), median(next, ROUNDS));
 	fflush(stdout);
 }
 
