@@ -107,8 +107,8 @@ static void segments_taken(struct tp_qp *qp, enum tp_post post, unsigned nseg,
  * own, which is stored at once. Where the device places the bytes there is one part.
  */
 
-/* Makes the last bytes of a range a part of their own. Returns the number of parts. */
-static ALWAYS_INLINE size_t range_cut(struct fi_rma_iov range[2], size_t last)
+/* Makes the last bytes of the first part a part of their own. Returns the number of parts. */
+static ALWAYS_INLINE size_t range_cut(struct fi_rma_iov *range, size_t last)
 {
 	range[0].len -= last;
 	range[1] = (struct fi_rma_iov){
@@ -120,7 +120,7 @@ static ALWAYS_INLINE size_t range_cut(struct fi_rma_iov range[2], size_t last)
 }
 
 /* Splits a range of few bytes, or one that stays in one part, as range_split does. */
-static NOINLINE size_t range_split_seldom(const struct tp_qp *qp, struct fi_rma_iov range[2])
+static NOINLINE size_t range_split_seldom(const struct tp_qp *qp, struct fi_rma_iov *range)
 {
 	const size_t size = range[0].len;
 
@@ -130,7 +130,7 @@ static NOINLINE size_t range_split_seldom(const struct tp_qp *qp, struct fi_rma_
 }
 
 /* Splits the range of a write, which is the first part until then. Returns the number of parts. */
-static ALWAYS_INLINE size_t range_split(const struct tp_qp *qp, struct fi_rma_iov range[2])
+static ALWAYS_INLINE size_t range_split(const struct tp_qp *qp, struct fi_rma_iov *range)
 {
 	if (range[0].len <= qp->most_of_one_part)
 		return range_split_seldom(qp, range);
