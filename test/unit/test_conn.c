@@ -622,6 +622,21 @@ START_TEST(draining_has_a_time_limit)
 }
 END_TEST
 
+/* The receives that were posted before are still to be flushed. */
+START_TEST(an_attempt_that_is_ended_is_no_longer_pending)
+{
+	fake_quirks(FAKE_LATE_FLUSH);
+	conn_post_recvs(client, 1, 2);
+	conn_request(DAT_TIMEOUT_INFINITE);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_ACTIVE_CONNECTION_PENDING);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECT_PENDING);
+	conn_expect_dtos(client->recv_evd, 1, 2, DAT_DTO_ERR_FLUSHED);
+	expect_end_event(client, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_DISCONNECTED);
+}
+END_TEST
+
 /* Its queue is in use, so nothing else has the service thread look at once. */
 START_TEST(the_last_receive_that_is_flushed_ends_the_draining)
 {
@@ -1716,6 +1731,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, flushes_that_the_device_does_not_report_need_no_memory, 0, 2);
 	tcase_add_loop_test(cases, a_late_post_without_memory_is_refused, 0, 2);
 	tcase_add_test(cases, draining_has_a_time_limit);
+	tcase_add_test(cases, an_attempt_that_is_ended_is_no_longer_pending);
 	tcase_add_test(cases, the_last_receive_that_is_flushed_ends_the_draining);
 	tcase_add_loop_test(cases, posts_before_the_end_event_are_flushed_before_it, 0,
 			    COUNT(flush_quirks));

@@ -476,7 +476,9 @@ static void end_connection_locked(struct ep *ep, DAT_EVENT_NUMBER event)
 	assert_locked(&ep->obj.ia->lock);
 	ep->end.phase = PHASE_DRAINING;
 	ep->end.event = event;
-	if (ep_state(ep) == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep))
+	/* an attempt that failed keeps its state until the event is there */
+	if (ep_state(ep) == DAT_EP_STATE_CONNECTED || ep_takes_early_requests(ep) ||
+	    atomic_load(&ep->end.asked))
 		set_state_locked(ep, DAT_EP_STATE_DISCONNECT_PENDING);
 	watch_outstanding_locked(ep);
 	ep_post_marker_locked(ep); /* before the error: some devices refuse it afterwards */
