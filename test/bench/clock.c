@@ -58,6 +58,8 @@ static const struct {
 	[LARGE_WRITES] = { "writes of 1 MiB, four ahead", 0, 1.02 },
 	[SIZED_MESSAGES] = { "ping-pong of a size, polled", 0, 0 },
 	[SIZED_WRITES] = { "writes of a size, some ahead", 0, 0 },
+	[SIZED_WRITTEN] = { "to and fro in memory", 1.03, 1.2 },
+	[SIZED_WRITTEN_ONE] = { "by one thread in memory", 1.03, 1.2 },
 	[ONE_THREAD] = { "one thread, ping-pong, polled", 1.03, 0 },
 	[FOUR_THREADS] = { "four threads with an endpoint each", 1.03, 0 },
 };
@@ -190,14 +192,15 @@ static struct result measure(enum protocol protocol)
 	return result;
 }
 
-static struct result report(enum protocol protocol)
+/* @name: in place of the protocol's, or NULL. */
+static struct result report_as(const char *name, enum protocol protocol)
 {
 	double limit = peers_poll ? protocols[protocol].tcp_limit : protocols[protocol].limit;
 	struct result result = measure(protocol);
 	double ratio = result.ours / result.raw;
 
-	printf("%-36s %9.1f %9.1f %7.2f ", protocols[protocol].name, result.raw, result.ours,
-	       ratio);
+	name = name ? name : protocols[protocol].name;
+	printf("%-36s %9.1f %9.1f %7.2f ", name, result.raw, result.ours, ratio);
 	if (limit > 0)
 		printf("%8.2f", limit);
 	else
@@ -205,11 +208,27 @@ static struct result report(enum protocol protocol)
 	printf("   %5.2f %5.2f %5.2f %8.2f %8.2f %9.2f%s\n", result.low, result.middle, result.high,
 	       result.switches, result.others, result.processor,
 	       limit > 0 && ratio > limit ? "  over" : "");
-	results_print("row\t%s\t%.2f\t%.2f\t%.4f\t%.2f\t%.4f\t%.4f\t%.4f\t%.2f\t%.2f\t%.4f\n",
-		      protocols[protocol].name, result.raw, result.ours, ratio, limit, result.low,
-		      result.middle, result.high, result.switches, result.others, result.processor);
+	results_print("row\t%s\t%.2f\t%.2f\t%.4f\t%.2f\t%.4f\t%.4f\t%.4f\t%.2f\t%.2f\t%.4f\n", name,
+		      result.raw, result.ours, ratio, limit, result.low, result.middle, result.high,
+		      result.switches, result.others, result.processor);
 	fflush(stdout);
 	return result;
+}
+
+static struct result report(enum protocol protocol)
+{
+	return report_as(NULL, protocol);
+}
+
+/* By size, to as many bytes as an eager message of MPI or a block of storage may have. */
+static void report_written(enum protocol protocol)
+{
+	char name[64];
+
+	for (sized_bytes = 1; sized_bytes <= LARGE; sized_bytes *= 4) {
+		snprintf(name, sizeof(name), "%s, %u bytes", protocols[protocol].name, sized_bytes);
+		report_as(name, protocol);
+	}
 }
 
 static void print_head(const char *where)
@@ -230,6 +249,7 @@ static void report_time(void)
 	for (enum protocol protocol = PING_PONG; protocol <= BIND; protocol++)
 		if (protocol != BIND || raw_has_windows())
 			report(protocol);
+	report_written(SIZED_WRITTEN_ONE);
 }
 
 static void report_tcp(void)
@@ -245,10 +265,12 @@ static void report_tcp(void)
 	print_head("libfabric's tcp");
 	for (size_t i = 0; i < sizeof(of_tcp) / sizeof(*of_tcp); i++)
 		report(of_tcp[i]);
+	report_written(SIZED_WRITTEN);
+	report_written(SIZED_WRITTEN_ONE);
 	/* The service thread has to notice that the consumer polls, and that it does no more. */
 	longest_turn_ns = SHORT_TURN_NS;
 	print_head("libfabric's tcp, in turns of 5 ms");
-	for (enum protocol protocol = PING_PONG; protocol < PROTOCOLS; protocol++)
+	for (enum protocol protocol = PING_PONG; protocol < SIZED_MESSAGES; protocol++)
 		if (protocols[protocol].tcp_limit > 0)
 			report(protocol);
 }
@@ -265,6 +287,8 @@ static void report_threads(void)
 	ours = one.ours / four.ours;
 	printf("four threads do, times as much as one: raw %.2f, ours %.2f\n", raw, ours);
 	results_print("table\tfour threads to one\traw\tours\nrow\t%.2f\t%.2f\n", raw, ours);
+	print_head("all processors, writes seen in memory");
+	report_written(SIZED_WRITTEN);
 }
 
 /* ---- sizes ---- */

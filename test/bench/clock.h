@@ -51,7 +51,9 @@ enum protocol {
 	LARGE_WRITES,
 	SIZED_MESSAGES, /* a message of sized_bytes, and one back, polled by one thread */
 	SIZED_WRITES,	/* of sized_bytes, polled, AHEAD or LARGE_AHEAD */
-	ONE_THREAD,	/* PING_PONG by threads that share nothing but the device */
+	SIZED_WRITTEN,	/* WRITTEN, WRITTEN_ONE, of sized_bytes */
+	SIZED_WRITTEN_ONE,
+	ONE_THREAD, /* PING_PONG by threads that share nothing but the device */
 	FOUR_THREADS,
 	PROTOCOLS,
 };
@@ -86,7 +88,7 @@ bool raw_has_windows(void); /* the device */
 
 /* The peer of a write has to poll, too: without that, nothing arrives there. */
 extern bool peers_poll;
-extern uint32_t sized_bytes; /* of SIZED_MESSAGES and SIZED_WRITES, up to MEMORY */
+extern uint32_t sized_bytes; /* of SIZED_MESSAGES and the like, up to LARGE or MEMORY */
 
 /* Of steps: libfabric's tcp runs on machines that others use, too, so there it is all threads'. */
 static inline uint64_t step_ns(void)

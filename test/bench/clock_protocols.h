@@ -432,6 +432,20 @@ static uint64_t run_written_large(unsigned n)
 	return write_to_and_fro(n, &large_writes);
 }
 
+static uint64_t run_sized_written(unsigned n)
+{
+	const struct manner sized = { sized_bytes, 1, DEPTH - 1, false };
+
+	return write_to_and_fro(n, &sized);
+}
+
+static uint64_t run_sized_written_one(unsigned n)
+{
+	const struct manner sized = { sized_bytes, 1, DEPTH - 1, false };
+
+	return write_both_ways(n, &sized);
+}
+
 static uint64_t run_written_one_dequeued(unsigned n)
 {
 	return write_both_ways(n, &dequeues);
@@ -692,6 +706,8 @@ static long run_scale(unsigned n, uint64_t ns[STEPS])
 		[LARGE_WRITES] = run_large_writes,                                                 \
 		[SIZED_MESSAGES] = run_sized_messages,                                             \
 		[SIZED_WRITES] = run_sized_writes,                                                 \
+		[SIZED_WRITTEN] = run_sized_written,                                               \
+		[SIZED_WRITTEN_ONE] = run_sized_written_one,                                       \
 		[ONE_THREAD] = run_one_thread,                                                     \
 		[FOUR_THREADS] = run_four_threads,                                                 \
 	}
