@@ -340,7 +340,7 @@ static void run_row_logged(int i, FILE *log)
  */
 START_TEST(each_refusal_is_logged)
 {
-	const bool all = !getenv("DAT_TEST_GUEST");
+	const bool all = !in_guest();
 	const char *logged = "";
 	FILE *log = tmpfile();
 	int i = 0;

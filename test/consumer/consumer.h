@@ -151,6 +151,11 @@ void device_choose_fake(const char *library, bool thread_safe);
 
 const struct device *device(void);
 bool device_has(unsigned needs); /* enum need */
+/*
+ * The device is in a guest of vm/on-device, which is tens of times slower than its host: there a
+ * case repeats less often what it shows, and moves less where the size is not its point.
+ */
+bool in_guest(void);
 /* Returns why a case with these needs cannot run, or NULL if it can. */
 const char *device_lack(unsigned needs);
 

@@ -191,13 +191,18 @@ static bool has_huge_pages(void)
 	return free_pages > 0;
 }
 
+bool in_guest(void)
+{
+	return getenv("DAT_TEST_GUEST");
+}
+
 const char *device_lack(unsigned needs)
 {
 	if (needs & NEEDS_HUGE_PAGES && !has_huge_pages())
 		return "the system has no free huge pages, see /proc/sys/vm/nr_hugepages";
-	if (needs & NEEDS_OWN_DEVICES && !getenv("DAT_TEST_GUEST"))
+	if (needs & NEEDS_OWN_DEVICES && !in_guest())
 		return "it removes devices, and these are not the test's own";
-	if (needs & NEEDS_OWN_CLOCK && !getenv("DAT_TEST_GUEST"))
+	if (needs & NEEDS_OWN_CLOCK && !in_guest())
 		return "it sets the clock of the host, which is not the test's own";
 #ifdef __SANITIZE_ADDRESS__
 	if (needs & NEEDS_UNWINDING)
