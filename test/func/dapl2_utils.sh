@@ -85,8 +85,7 @@ sides() {
 }
 
 run_dtest() {
-	# 128 KiB for an endpoint that was created for transfers of 64 KiB
-	local options=(-P end0 -b 131072 -B 10 "$@")
+	local options=(-P end0 -b 4096 -B 10 "$@")
 
 	serve "$server_side" '' dtest "${options[@]}"
 	client=(dtest -h "$DAT_TEST_ADDR0" "${options[@]}")
@@ -139,11 +138,12 @@ run_dtestx() {
 	client=(dtestx -P end0 -h "$DAT_TEST_ADDR0")
 	passes dtestx 'immed/atomic test PASSED'
 }
-# Writes of the tool's own size, of which the last one has immediate data. Its own number of them is
-# a thousand, for which a guest needs minutes.
+# Writes of which the last one has immediate data, of the tool's own size but in a guest, which also
+# needs minutes for its own number of them, a thousand.
 run_dtest_immed() {
 	local options=(-P end0 -w -b 4194304 -B 10)
 
+	! in_guest || options=(-P end0 -w -b 65536 -B 10)
 	with_extensions 'dtest -w' || return
 	serve "$server_side" '' dtest "${options[@]}"
 	client=(dtest -h "$DAT_TEST_ADDR0" "${options[@]}")
@@ -241,7 +241,8 @@ with_theirs=
 [[ $DAT_TEST_DEV != rxe || ! -e $their_provider ]] || with_theirs=1
 echo "1..$((with_theirs ? 45 : 23))"
 sides 'our our' 'our our'
-run_dtest
+# 128 KiB for an endpoint that was created for transfers of 64 KiB
+run_dtest -b 131072
 run_dtest -c
 run_dtest -p
 run_dtest_immed

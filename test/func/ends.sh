@@ -31,6 +31,10 @@ for end in 0 1; do
 		"\"$params\" \"\""
 done >"$DAT_OVERRIDE"
 
+# in_guest: the device is in a guest of vm/on-device, where each process and each byte takes long:
+# what is not the point of a case is smaller there
+in_guest() { [[ -n ${DAT_TEST_GUEST:-} ]]; }
+
 # until_line FILE WORDS PID [N]: returns when FILE has N lines (1) with WORDS, or the process has
 # ended. Starts no process, because that takes long in a guest.
 exec {idle}<> <(:)
