@@ -69,6 +69,15 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* The microseconds of a processor that all threads of the process have taken. */
+static inline double processor_us(void)
+{
+	struct timespec taken;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &taken);
+	return (double)taken.tv_sec * 1e6 + (double)taken.tv_nsec / 1e3;
+}
+
 static inline int compare_doubles(const void *a, const void *b)
 {
 	const double *x = a, *y = b;

@@ -120,14 +120,6 @@ struct result {
 	double processor;	  /* ratio of the times of all threads of the process */
 };
 
-static double processor_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 /* @processor: us that all threads need for one operation. */
 static double turn(const struct clock_side *side, enum protocol protocol, unsigned n,
 		   double *processor)

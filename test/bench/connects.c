@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "connects.h"
@@ -24,7 +23,7 @@ struct connects_listener *connects_listeners;
 /* What a process has measured. */
 struct measured {
 	uint64_t began, up; /* ns, by the clock */
-	uint64_t processor; /* us of it */
+	double processor;   /* us of it */
 	long memory;	    /* kB that were added */
 	unsigned repeated;  /* attempts */
 };
@@ -43,15 +42,6 @@ struct turn {
 	double repeated;
 };
 
-static uint64_t processor_us(void)
-{
-	struct rusage used;
-
-	MUST(!getrusage(RUSAGE_SELF, &used));
-	return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000 +
-	       (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-}
-
 static void meet(void)
 {
 	int ret = pthread_barrier_wait(&shared->barrier);
@@ -62,8 +52,8 @@ static void meet(void)
 static void process_main(const struct connects_side *side, unsigned rank, unsigned processes)
 {
 	struct measured *measured = &shared->measured[rank];
+	double processor;
 	long memory;
-	uint64_t processor;
 
 	side->open(rank, processes);
 	memory = memory_kb();
@@ -110,7 +100,7 @@ static struct turn turn_of(unsigned processes)
 
 		began = measured->began < began ? measured->began : began;
 		up = measured->up > up ? measured->up : up;
-		turn.processor += (double)measured->processor / connections;
+		turn.processor += measured->processor / connections;
 		turn.memory += (double)measured->memory / connections;
 		turn.repeated += measured->repeated;
 	}

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "../consumer/consumer.h"
 #include "bench.h"
@@ -44,14 +43,6 @@ struct end_memory {
 	DAT_MEM_PRIV_FLAGS priv;
 	struct region kept; /* all of it */
 };
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 /* Takes a completion of @evd, while the other side is polled, as its process would do. */
 static void await(DAT_EVD_HANDLE evd, DAT_EVD_HANDLE other)
@@ -111,11 +102,11 @@ static double turn(enum kind kind, enum way way, const struct end_memory *expose
 	const size_t messages = PER_TURN / size < 8	? 8
 				: PER_TURN / size > 256 ? 256
 							: PER_TURN / size;
-	const uint64_t from = now();
+	const uint64_t from = clock_ns();
 
 	for (size_t i = 0; i < messages; i++)
 		rendezvous(kind, way, exposed, local, size);
-	return (double)(now() - from) / (double)messages;
+	return (double)(clock_ns() - from) / (double)messages;
 }
 
 static void measure(enum kind kind, const struct end_memory *exposed,
@@ -171,12 +162,12 @@ END_TEST
 /* Returns how many us the client's write of all of the region takes. */
 static double write_all(const struct pair *pair, const struct region *from, const struct region *to)
 {
-	const uint64_t begin = now();
+	const uint64_t begin = clock_ns();
 
 	post_write(pair->client.ep, 0, region_segment(from, 0, to->size),
 		   region_target(to, 0, to->size), DAT_COMPLETION_DEFAULT_FLAG);
 	await(pair->client.request_evd, pair->server.recv_evd);
-	return (double)(now() - begin) / 1000;
+	return (double)(clock_ns() - begin) / 1000;
 }
 
 static void measure_first_touch(const struct pair *pair, const struct region *from, size_t size)
@@ -190,9 +181,9 @@ static void measure_first_touch(const struct pair *pair, const struct region *fr
 		uint64_t begin;
 
 		ck_assert_ptr_ne(memory, MAP_FAILED);
-		begin = now();
+		begin = clock_ns();
 		region = region_over(&pair->server, memory, size, DAT_MEM_PRIV_ALL_FLAG);
-		registering[round] = (double)(now() - begin) / 1000;
+		registering[round] = (double)(clock_ns() - begin) / 1000;
 		first[round] = write_all(pair, from, &region);
 		next[round] = write_all(pair, from, &region);
 		ck_assert_uint_eq(dat_lmr_free(region.lmr), DAT_SUCCESS);
