@@ -218,6 +218,78 @@ START_TEST(a_slow_reader_gets_every_message)
 }
 END_TEST
 
+/* ---- many processes ---- */
+
+enum { PROCESSES = 64, MESSAGES_EACH = 3 };
+
+/* What a process of a ring is told: where the next one listens, and the seeds of the messages. */
+struct place {
+	DAT_CONN_QUAL next;
+	unsigned own, previous;
+};
+
+/* Connects to the next one, and the one before connects to it. */
+static void one_of_a_ring(int fd)
+{
+	struct place place;
+	struct pair pair;
+	DAT_CONN_QUAL qual;
+	char word = 0;
+
+	pair_open_unconnected(&pair, NULL);
+	(void)listen_any(&pair.server, &qual);
+	channel_send(fd, &qual, sizeof(qual));
+	channel_recv(fd, &place, sizeof(place));
+	pattern_fill(pair.client.memory, MESSAGES_EACH * SIZE, place.own);
+	for (unsigned i = 0; i < MESSAGES_EACH; i++)
+		post_recv(pair.server.ep, i, segment(&pair.server, i * SIZE, SIZE));
+	ck_dat(try_connect(pair.client.ep, &pair.server, place.next, DAT_TIMEOUT_INFINITE));
+	ck_dat(dat_cr_accept(expect_cr(&pair.server), pair.server.ep, 0, NULL));
+	expect_established(&pair);
+	for (unsigned i = 0; i < MESSAGES_EACH; i++)
+		post_send(pair.client.ep, i, segment(&pair.client, i * SIZE, SIZE),
+			  DAT_COMPLETION_DEFAULT_FLAG);
+	for (unsigned i = 0; i < MESSAGES_EACH; i++) {
+		expect_recv_done(&pair.server, i, SIZE);
+		expect_request_done(&pair.client, i, SIZE);
+	}
+	pattern_check(pair.server.memory, MESSAGES_EACH * SIZE, place.previous);
+	expect_quiet(&pair.client);
+	expect_quiet(&pair.server);
+	channel_send(fd, &word, sizeof(word));
+	channel_recv(fd, &word, sizeof(word)); /* the others need this one no more */
+	pair_close_abrupt(&pair);
+}
+
+/* All connect at once, and none in vain. */
+START_TEST(many_processes_share_a_bad_wire)
+{
+	DAT_CONN_QUAL quals[PROCESSES];
+	pid_t pids[PROCESSES];
+	int fds[PROCESSES];
+	char word;
+
+	wire_set(bad_wires[COUNT(bad_wires) - 1].wire);
+	for (unsigned i = 0; i < PROCESSES; i++)
+		pids[i] = process_start(one_of_a_ring, &fds[i]);
+	for (unsigned i = 0; i < PROCESSES; i++)
+		channel_recv(fds[i], &quals[i], sizeof(quals[i]));
+	for (unsigned i = 0; i < PROCESSES; i++) {
+		const struct place place = { quals[(i + 1) % PROCESSES], i,
+					     (i + PROCESSES - 1) % PROCESSES };
+
+		channel_send(fds[i], &place, sizeof(place));
+	}
+	for (unsigned i = 0; i < PROCESSES; i++)
+		channel_recv(fds[i], &word, sizeof(word));
+	for (unsigned i = 0; i < PROCESSES; i++)
+		channel_send(fds[i], &word, sizeof(word));
+	for (unsigned i = 0; i < PROCESSES; i++)
+		process_end(pids[i]);
+	wire_heal();
+}
+END_TEST
+
 /* ---- a wire that is cut ---- */
 
 START_TEST(a_wire_that_heals_in_time_ends_nothing)
@@ -467,6 +539,7 @@ int main(int argc, char **argv)
 {
 	const struct device_case cases[] = {
 		{ a_slow_reader_gets_every_message, NEEDS_NOTHING },
+		{ many_processes_share_a_bad_wire, NEEDS_NOTHING },
 		{ a_wire_that_heals_in_time_ends_nothing, NEEDS_NOTHING },
 		{ requests_that_are_not_acknowledged_end_with_the_connection, NEEDS_NOTHING },
 		{ a_peer_that_owes_an_answer_and_vanishes_is_noticed, NEEDS_NOTHING },
