@@ -33,13 +33,18 @@ static inline bool is_empty_on_iwarp(const struct tp_qp *qp, unsigned nsge)
 
 /*
  * A small message is copied at the post, and the device need not look up its region. An empty one
- * is not: 0 - 1 is the largest number. Neither is one with the consumer's fence among @flags: what
- * it sends may be what a read before it has yet to bring. pd_end_inline may be in another thread;
- * the poster need only see what was registered before its post.
+ * is not: 0 - 1 is the largest number. pd_end_inline may be in another thread; the poster need only
+ * see what was registered before its post.
  */
-static ALWAYS_INLINE bool is_inline(const struct tp_qp *qp, uint32_t size, unsigned flags)
+static inline bool is_inline(const struct tp_qp *qp, uint32_t size)
 {
-	return unlikely(size - 1 < hot_read(qp->max_inline)) && !(flags & TP_POST_FENCE);
+	return size - 1 < hot_read(qp->max_inline);
+}
+
+/* With the consumer's fence it is not: what it sends may be what a read before has yet to bring. */
+static ALWAYS_INLINE bool is_inline_unfenced(const struct tp_qp *qp, uint32_t size, unsigned flags)
+{
+	return unlikely(is_inline(qp, size)) && !(flags & TP_POST_FENCE);
 }
 
 /* The result is an errno, but -1 from soft iWARP after a disconnect. */
@@ -77,12 +82,10 @@ static ALWAYS_INLINE int post_send(struct tp_qp *qp, void *tag, enum ibv_wr_opco
 				   const struct tp_sge *sge, unsigned nsge, uint32_t size,
 				   unsigned flags)
 {
-	const bool copied = is_inline(qp, size, flags);
-
-	flags |= qp->fence;
-	if (copied)
-		return post_request(qp, tag, opcode, sge, nsge, flags | IBV_SEND_INLINE, NULL);
-	return post_request(qp, tag, opcode, sge, nsge, flags, NULL);
+	if (is_inline_unfenced(qp, size, flags))
+		return post_request(qp, tag, opcode, sge, nsge, flags | qp->fence | IBV_SEND_INLINE,
+				    NULL);
+	return post_request(qp, tag, opcode, sge, nsge, flags | qp->fence, NULL);
 }
 
 HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
@@ -94,13 +97,10 @@ HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsi
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		      uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	const bool copied = is_inline(qp, size, flags);
-
-	flags |= qp->fence;
-	if (copied)
-		return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge, flags | IBV_SEND_INLINE,
-				    remote);
-	return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge, flags, remote);
+	if (is_inline_unfenced(qp, size, flags))
+		return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge,
+				    flags | qp->fence | IBV_SEND_INLINE, remote);
+	return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge, flags | qp->fence, remote);
 }
 
 /*
@@ -163,7 +163,7 @@ HOT int tp_post_write_immed(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 	qp->send_wr.imm_data = immed;
 	if (unlikely(!nsge))
 		return post_request(qp, tag, opcode, sge, 0, flags, &nowhere);
-	if (is_inline(qp, size, flags))
+	if (is_inline_unfenced(qp, size, flags))
 		return post_request(qp, tag, opcode, sge, nsge, flags | IBV_SEND_INLINE, remote);
 	return post_request(qp, tag, opcode, sge, nsge, flags, remote);
 }
@@ -183,7 +183,7 @@ HOT int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, 
 	wr->wr.ud.ah = ah->ibv;
 	wr->wr.ud.remote_qpn = ah->qp_num;
 	wr->wr.ud.remote_qkey = ah->qkey;
-	if (is_inline(qp, size, flags))
+	if (is_inline(qp, size)) /* datagrams have no reads */
 		flags |= IBV_SEND_INLINE;
 	return post_request(qp, tag, IBV_WR_SEND, sge, nsge, flags, NULL);
 }
