@@ -12,9 +12,17 @@
 
 #include "impl.h"
 
+/*
+ * The names are the linker's; it wants default visibility where a shared library calls, too. The
+ * thread sanitizer of clang is part of the program and calls some of these before it has begun, so
+ * they call none of it.
+ */
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define EXPORTED __attribute__((visibility("default"), disable_sanitizer_instrumentation))
+#else
 #define EXPORTED __attribute__((visibility("default")))
+#endif
 
-/* The names are the linker's; it wants default visibility where a shared library calls, too. */
 #define PROTOTYPE(type, call, params)                                                              \
 	type __real_##call params;                                                                 \
 	EXPORTED type __wrap_##call params;
