@@ -339,6 +339,7 @@ static void server_invite(const struct server *server)
 	if (server->port != SERVER_PORT)
 		(void)snprintf(port, sizeof(port), " -n %lu", (unsigned long)server->port);
 	report("Dapltest: Service Point Address - %s", address);
+	tool_address_cut(address);
 	report("Dapltest: Client - %s -T P -s %s -D %s%s RW", program_invocation_short_name,
 	       address, server->options->ia_name, port);
 }

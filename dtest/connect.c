@@ -116,6 +116,7 @@ static void dtest_print_invitation(const struct dtest *t)
 	if (t->opt.port != PORT)
 		(void)snprintf(port, sizeof(port), "-n %u ", t->opt.port);
 	dtest_print("Server listens at %s port %u", address, t->opt.port);
+	tool_address_cut(address);
 	dtest_print("Client: %s -P %s -h %s %s%s", program_invocation_short_name, t->opt.ia_name,
 		    address, port, dtest_hello_text(&hello).text);
 }

@@ -131,6 +131,11 @@ int tool_address_text(const struct sockaddr *address, char *text, size_t size)
 											    : 0;
 }
 
+void tool_address_cut(char *text)
+{
+	text[strcspn(text, "%")] = '\0';
+}
+
 const char *tool_address_find(const char *host, sa_family_t family,
 			      struct sockaddr_storage *address)
 {

@@ -90,6 +90,8 @@ const char *tool_status_name(DAT_DTO_COMPLETION_STATUS status);
 
 /* Writes the address in numbers. Returns 0, or -1 for an address that is neither IPv4 nor IPv6. */
 int tool_address_text(const struct sockaddr *address, char *text, size_t size);
+/* Cuts off the interface of a link-local address, which is called otherwise on another host. */
+void tool_address_cut(char *text);
 
 /*
  * A host name may stand for addresses of both families, but an IA has one address: takes the first

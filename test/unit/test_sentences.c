@@ -105,6 +105,19 @@ START_TEST(an_address_in_numbers_needs_no_resolver)
 }
 END_TEST
 
+START_TEST(another_host_gets_an_address_without_an_interface_of_this_one)
+{
+	char v4[] = "192.0.2.7", v6[] = "2001:db8::7", local[] = "fe80::7%eth0";
+
+	tool_address_cut(v4);
+	ck_assert_str_eq(v4, "192.0.2.7");
+	tool_address_cut(v6);
+	ck_assert_str_eq(v6, "2001:db8::7");
+	tool_address_cut(local);
+	ck_assert_str_eq(local, "fe80::7");
+}
+END_TEST
+
 /* ---- percentiles ---- */
 
 START_TEST(percentiles_are_those_of_the_samples)
@@ -464,6 +477,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, events_and_statuses_without_a_name_have_a_text);
 	tcase_add_test(cases, result_has_the_names_of_its_type_and_subtype);
 	tcase_add_test(cases, an_address_in_numbers_needs_no_resolver);
+	tcase_add_test(cases, another_host_gets_an_address_without_an_interface_of_this_one);
 	tcase_add_test(cases, percentiles_are_those_of_the_samples);
 	tcase_add_test(cases, more_samples_than_room_are_chosen_from_all);
 	tcase_add_test(cases, there_is_room_for_one_sample_at_least);
