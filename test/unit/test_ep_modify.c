@@ -671,6 +671,24 @@ START_TEST(a_reset_endpoint_is_modified_like_a_new_one)
 }
 END_TEST
 
+/* Nobody listens at 4243: the connection is not made, and the receives are flushed. */
+START_TEST(receives_of_a_failed_attempt_are_not_moved_after_a_reset)
+{
+	post_recvs(0, 2);
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, 4243,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT, 0));
+	expect_dto(client->recv_evd, 0, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_dat(ep_reset(client->ep));
+	post_recvs(2, 1);
+	ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, 1));
+	ck_assert_uint_eq(fake_outstanding(), 1);
+	pair_connect(&pair);
+	expect_messages(client->recv_evd, 2, 1);
+}
+END_TEST
+
 /* A connect that fails at once leaves the endpoint as it was, also for this call. */
 START_TEST(a_failed_connect_keeps_early_receives)
 {
@@ -898,6 +916,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, posted_receives_survive_other_evds_and_zones);
 	tcase_add_test(cases, posted_receives_must_fit);
 	tcase_add_test(cases, a_reset_endpoint_is_modified_like_a_new_one);
+	tcase_add_test(cases, receives_of_a_failed_attempt_are_not_moved_after_a_reset);
 	tcase_add_test(cases, a_failed_connect_keeps_early_receives);
 	tcase_add_test(cases, an_early_receive_without_memory_is_not_posted);
 	tcase_add_test(cases, a_failed_modify_changes_nothing);
