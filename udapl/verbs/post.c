@@ -78,29 +78,26 @@ static ALWAYS_INLINE int post_request(struct tp_qp *qp, void *tag, enum ibv_wr_o
 	return ibv_post_send(qp->ibv, wr, &qp->bad_send);
 }
 
-static ALWAYS_INLINE int post_send(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
-				   const struct tp_sge *sge, unsigned nsge, uint32_t size,
-				   unsigned flags)
+static ALWAYS_INLINE int post_message(struct tp_qp *qp, void *tag, enum ibv_wr_opcode opcode,
+				      const struct tp_sge *sge, unsigned nsge, uint32_t size,
+				      unsigned flags, const DAT_RMR_TRIPLET *remote)
 {
 	if (is_inline_unfenced(qp, size, flags))
 		return post_request(qp, tag, opcode, sge, nsge, flags | qp->fence | IBV_SEND_INLINE,
-				    NULL);
-	return post_request(qp, tag, opcode, sge, nsge, flags | qp->fence, NULL);
+				    remote);
+	return post_request(qp, tag, opcode, sge, nsge, flags | qp->fence, remote);
 }
 
 HOT int tp_post_send(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		     uint32_t size, unsigned flags)
 {
-	return post_send(qp, tag, IBV_WR_SEND, sge, nsge, size, flags);
+	return post_message(qp, tag, IBV_WR_SEND, sge, nsge, size, flags, NULL);
 }
 
 HOT int tp_post_write(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
 		      uint32_t size, const DAT_RMR_TRIPLET *remote, unsigned flags)
 {
-	if (is_inline_unfenced(qp, size, flags))
-		return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge,
-				    flags | qp->fence | IBV_SEND_INLINE, remote);
-	return post_request(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge, flags | qp->fence, remote);
+	return post_message(qp, tag, IBV_WR_RDMA_WRITE, sge, nsge, size, flags, remote);
 }
 
 /*
@@ -172,7 +169,7 @@ int tp_post_send_invalidate(struct tp_qp *qp, void *tag, const struct tp_sge *sg
 			    uint32_t size, DAT_RMR_CONTEXT context, unsigned flags)
 {
 	qp->send_wr.invalidate_rkey = context;
-	return post_send(qp, tag, IBV_WR_SEND_WITH_INV, sge, nsge, size, flags);
+	return post_message(qp, tag, IBV_WR_SEND_WITH_INV, sge, nsge, size, flags, NULL);
 }
 
 HOT int tp_post_datagram(struct tp_qp *qp, void *tag, const struct tp_sge *sge, unsigned nsge,
