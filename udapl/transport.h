@@ -210,7 +210,7 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev);
  *
  * ia->lock is held. The service thread calls this when a descriptor is readable or in error, when
  * the deadline has passed, and after up_wake; a consumer's call that connects, accepts or
- * disconnects does so, too, after it has attended to the device (service_attend_locked).
+ * disconnects, or that waits for an event of a connection, does so, too (core/attend.c).
  */
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready);
 

@@ -458,9 +458,9 @@ START_TEST(each_call_that_attends_to_the_device_silences_it_meanwhile)
 	ia_hold_lock();
 	for (unsigned i = 0; i < 2; i++) {
 		ck_assert(device_is_watched());
-		service_attend_locked(ia);
+		attend_call_begin_locked(ia);
 		ck_assert(!device_is_watched());
-		service_attended_locked(ia);
+		attend_call_end_locked(ia);
 	}
 	ck_assert(device_is_watched());
 	ia_drop_lock();

@@ -151,6 +151,16 @@ static inline void mutex_lock(struct mutex *mutex)
 	pthread_mutex_lock(&mutex->os);
 }
 
+/* Takes the mutex, or returns false if another thread holds it. */
+static inline bool mutex_trylock(struct mutex *mutex)
+{
+	lock_check_uncancelled(&mutex->id);
+	if (pthread_mutex_trylock(&mutex->os))
+		return false;
+	lock_check_take(&mutex->id);
+	return true;
+}
+
 static inline void mutex_unlock(struct mutex *mutex)
 {
 	lock_check_release(&mutex->id);

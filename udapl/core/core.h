@@ -112,7 +112,6 @@ struct service {
 	int epoll;  /* the set on which it sleeps: wakefd, dev_fds, completion channels */
 	int wakefd; /* work, an earlier timer, up_wake, stop */
 	int dev_fds[TP_DEV_FDS];
-	bool attended;	       /* ia->lock; dev_fds[0] is not listened to */
 	_Atomic bool dev_due;  /* up_wake was called: tp_dev_progress is due */
 	uint64_t sleeps_until; /* ia->lock; a timer later than this wakes nobody; 0: not asleep */
 	struct spinlock lock;
@@ -156,14 +155,13 @@ void service_cancel_work_locked(struct ia *ia, struct work *work);
 void service_cancel_unlocked_work(struct ia *ia, struct work *work);
 
 /*
- * For a call that makes the transport cause events: of a connection that is local or fast, some
- * arrive before the call returns. From here to service_attended_locked the service thread does not
- * listen to the connection manager: it would wake up for each event, wait for ia->lock, which the
- * call holds throughout, and be woken up once more.
+ * Has the service thread listen to the connection manager, or not; returns whether that worked. The
+ * descriptor stays in the set: to add one that is an epoll set itself, as libfabric's is, costs the
+ * kernel a look at everything in that. For attend.c, which knows who listens instead.
  */
-void service_attend_locked(struct ia *ia);
-/* Handles the events that have arrived since service_attend_locked; the service thread listens. */
-void service_attended_locked(struct ia *ia);
+bool service_listen(struct ia *ia, bool listen);
+/* Wakes the service thread if it sleeps beyond a deadline that has become earlier. */
+void service_check_deadline_locked(struct ia *ia);
 
 /*
  * Has the service thread call @run at @deadline, with ia->lock held, unless the timer is set anew
@@ -176,6 +174,59 @@ void timer_cancel_locked(struct ia *ia, struct timer *timer);
 
 /* In the child after a fork: forgets the work, and ends the thread if it is the one that forked. */
 void service_after_fork(struct ia *ia);
+
+/* ---- attend.c: who listens to the connection manager: the service thread, unless others do ---- */
+
+struct attendance {
+	bool silent;   /* ia->lock; the service thread does not listen */
+	bool lent;     /* ia->lock; a waiter listens */
+	bool follows;  /* ia->lock; its wait came soon after another one */
+	uint64_t last; /* ia->lock; when such a wait last began or ended */
+	struct timer back;
+	_Atomic bool away;	 /* nobody listens, until the timer ends that */
+	_Atomic unsigned others; /* whoever wants to be told, and does not come to listen */
+};
+
+/*
+ * For a call that makes the transport cause events: of a connection that is local or fast, some
+ * arrive before the call returns. From here to attend_call_end_locked the service thread does not
+ * listen: it would wake up for each event, wait for ia->lock, which the call holds throughout, and
+ * be woken up once more.
+ */
+void attend_call_begin_locked(struct ia *ia);
+/* Handles the events that have arrived since attend_call_begin_locked. */
+void attend_call_end_locked(struct ia *ia);
+
+/*
+ * For a thread that is about to sleep until there is an event of a connection: returns the
+ * descriptor on which it sleeps, too; or -1, if it is left to others to wake the thread. Takes
+ * ia->lock, as the next two do.
+ */
+int attend_wait_begin(struct ia *ia);
+/* The descriptor is readable, or in error, and then the thread listens no more. */
+void attend_wait_ready(struct ia *ia, bool in_error);
+/* The thread does not sleep any more. @listened: it has slept on the descriptor. */
+void attend_wait_end(struct ia *ia, bool listened);
+
+/*
+ * An object more, or less, makes events of connections known to threads that do not come to listen.
+ * Any thread, with any locks.
+ */
+static inline void attend_others_more(struct attendance *attendance)
+{
+	atomic_fetch_add(&attendance->others, 1);
+}
+
+static inline void attend_others_less(struct attendance *attendance)
+{
+	atomic_fetch_sub(&attendance->others, 1);
+}
+
+/*
+ * For a poll of an EVD for connections that has found nothing: has the service thread listen, if
+ * nobody does. It does not wait for ia->lock; whoever holds that moves the connections meanwhile.
+ */
+void attend_recall(struct ia *ia);
 
 /* ---- watch.c: descriptors on which the service thread sleeps, unless a waiter does ---- */
 
@@ -320,6 +371,7 @@ struct ia {
 	unsigned creating;	    /* lock; calls that make an object without the lock */
 	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
 	struct service service;
+	struct attendance attendance;
 	bool failed; /* lock; the device has failed or was removed, which was reported */
 	/* lock; the device has called up_qp_last_receive, so it may be waited for */
 	bool says_last_receive;

@@ -191,7 +191,15 @@ static int device_watch(struct ia *ia)
 	return err;
 }
 
-/* ---- calls that attend to the device ---- */
+/* ---- for those who attend to the device ---- */
+
+bool service_listen(struct ia *ia, bool listen)
+{
+	struct service *service = &ia->service;
+
+	return !epoll_set(service, EPOLL_CTL_MOD, service->dev_fds[0],
+			  listen ? EPOLLIN : EPOLLONESHOT, &service->dev_fds[0]);
+}
 
 /* Returns when the service thread has something to do next, if nothing happens before. */
 static uint64_t next_deadline_locked(struct ia *ia)
@@ -203,48 +211,13 @@ static uint64_t next_deadline_locked(struct ia *ia)
 	return timer ? min_u64(timer->deadline, deadline) : deadline;
 }
 
-/*
- * Has the service thread listen to the connection manager, or not; returns whether that worked. The
- * descriptor stays in the set: to add one that is an epoll set itself, as libfabric's is, costs the
- * kernel a look at everything in that.
- */
-static bool device_fd_listen(struct service *service, bool listen)
-{
-	return !epoll_set(service, EPOLL_CTL_MOD, service->dev_fds[0],
-			  listen ? EPOLLIN : EPOLLONESHOT, &service->dev_fds[0]);
-}
-
-void service_attend_locked(struct ia *ia)
-{
-	struct service *service = &ia->service;
-
-	assert_locked(&ia->lock);
-	if (!service->attended) /* it is not in the set once it was in error */
-		service->attended = device_fd_listen(service, false);
-}
-
-/* Wakes the service thread if it sleeps beyond a deadline that has become earlier. */
-static void deadline_check_locked(struct ia *ia)
+void service_check_deadline_locked(struct ia *ia)
 {
 	assert_locked(&ia->lock);
 	if (next_deadline_locked(ia) < ia->service.sleeps_until) {
 		ia->service.sleeps_until = 0;
 		wakefd_signal(ia->service.wakefd);
 	}
-}
-
-void service_attended_locked(struct ia *ia)
-{
-	struct service *service = &ia->service;
-
-	assert_locked(&ia->lock);
-	if (!service->attended)
-		return;
-	while (tp_dev_progress(ia->dev, 1))
-		;
-	deadline_check_locked(ia);
-	(void)device_fd_listen(service, true);
-	service->attended = false;
 }
 
 /* ---- the device's events ---- */

@@ -930,9 +930,9 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
-	service_attend_locked(ia);
+	attend_call_begin_locked(ia);
 	ret = connect_locked(ep, &args, &address);
-	service_attended_locked(ia);
+	attend_call_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -980,7 +980,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	if (ret != DAT_SUCCESS)
 		return ret;
 	mutex_lock(&ia->lock);
-	service_attend_locked(ia);
+	attend_call_begin_locked(ia);
 	ret = ep_may(ep, ON_CONNECT);
 	if (ret == DAT_SUCCESS)
 		ret = target_get_locked(other, &target);
@@ -988,7 +988,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	args.flags = target.flags;
 	if (ret == DAT_SUCCESS)
 		ret = connect_locked(ep, &args, &target.remote);
-	service_attended_locked(ia);
+	attend_call_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -1039,13 +1039,13 @@ DAT_RETURN ep_disconnect(DAT_EP_HANDLE handle, DAT_CLOSE_FLAGS flags)
 	if (ret != DAT_SUCCESS)
 		return ret;
 	ia = ep->obj.ia;
-	service_attend_locked(ia);
+	attend_call_begin_locked(ia);
 	ep_counts(ep, EP_DISCONNECT);
 	if (ep_state(ep) == DAT_EP_STATE_CONNECTED)
 		ia_counts(ia, IA_CM_DREQ_TX);
 	atomic_store(&ep->end.asked, true);
 	ep_trigger_locked(ep, trigger);
-	service_attended_locked(ia);
+	attend_call_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

@@ -294,6 +294,7 @@ static DAT_RETURN cno_new(struct ia *ia, DAT_OS_WAIT_PROXY_AGENT agent, int fd, 
 	cno->agent = agent;
 	cno->work.run = agent_run;
 	cno->work.unlocked = true;
+	attend_others_more(&ia->attendance);
 	*out = cno;
 	return DAT_SUCCESS;
 }
@@ -351,6 +352,7 @@ void cno_destroy(struct cno *cno)
 {
 	service_cancel_unlocked_work(cno->obj.ia, &cno->work);
 	cno_channels_close(cno);
+	attend_others_less(&cno->obj.ia->attendance);
 	if (cno->fd >= 0)
 		close(cno->fd);
 	obj_free(&cno->obj);

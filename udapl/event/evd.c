@@ -422,6 +422,12 @@ free_evd:
 	return ret;
 }
 
+/* Has it events of connections and completions both? */
+static bool evd_mixes(const struct evd *evd)
+{
+	return evd->flags & EVD_FLAGS_CONNECTIONS && evd->flags & EVD_FLAGS_COMPLETION;
+}
+
 /* The opposite of evd_prepare. */
 static void evd_discard_locked(struct evd *evd)
 {
@@ -452,6 +458,8 @@ static DAT_RETURN evd_complete_locked(struct evd *evd, struct cno *cno)
 		evd->cno = cno;
 		evd_watch_locked(evd);
 	}
+	if (evd_mixes(evd))
+		attend_others_more(&evd->obj.ia->attendance);
 	return DAT_SUCCESS;
 }
 
@@ -503,6 +511,8 @@ void evd_destroy_locked(struct evd *evd)
 	counters_sum(&evd_counters, ia->evd_sums, evd->counters);
 	if (cq)
 		evd_channel_close_locked(evd);
+	if (evd_mixes(evd))
+		attend_others_less(&ia->attendance);
 	spin_lock(&evd->lock);
 	evd->destroyed = true; /* from here on threads of other IAs use nothing but the locks */
 	free(evd->queue.slots);

@@ -177,9 +177,17 @@ static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVEN
 	return dequeue_refused(BAD_ARG(2), evd, event);
 }
 
+/* Events of connections come to a consumer that polls for them as soon as to one that waits. */
+static void polled_in_vain(struct ia *ia)
+{
+	if (atomic_load(&ia->attendance.away))
+		attend_recall(ia);
+}
+
 /* dat_evd_dequeue in full, case by case. */
 static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 {
+	struct ia *ia = evd->obj.ia;
 	DAT_RETURN ret = DAT_SUCCESS;
 
 	assert_locked(&evd->lock);
@@ -194,6 +202,8 @@ static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 	run_release_unlock(evd);
 	if (ret == BAD_STATE(EVD_WAITER))
 		return dequeue_refused(ret, evd, event);
+	if (ret == DAT_QUEUE_EMPTY)
+		polled_in_vain(ia);
 	return ret;
 }
 
@@ -348,6 +358,9 @@ static bool sleep_give_back(struct evd *evd)
 	bool armed = evd->cq && evd_channel_return(evd), woken;
 	int fd;
 
+	if (evd->attends)
+		attend_wait_end(evd->obj.ia, evd->listens);
+	evd->attends = false;
 	spin_lock(&evd->lock);
 	fd = evd->wakefd;
 	woken = evd->woken;
@@ -392,7 +405,8 @@ static void wait_cancelled(void *arg)
 enum {
 	WAIT_WAKEFD,   /* for everything that is not a completion */
 	WAIT_CHANNEL,  /* the completion channel; -1: there is none, or it is in error */
-	WAIT_PROGRESS, /* what evd_arm_to_sleep returned; -1: nothing */
+	/* what evd_arm_to_sleep returned, or, without completions, attend_wait_begin; -1: nothing */
+	WAIT_DEVICE,
 	WAIT_FDS,
 };
 
@@ -406,10 +420,31 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 
 	pthread_cleanup_push(wait_cancelled, evd);
 	cancel_allow(consumers_state);
-	ready = tp_poll(fds, fds[WAIT_PROGRESS].fd >= 0 ? WAIT_FDS : WAIT_FDS - 1, until);
+	ready = tp_poll(fds, fds[WAIT_DEVICE].fd >= 0 ? WAIT_FDS : WAIT_FDS - 1, until);
 	cancel_forbid();
 	pthread_cleanup_pop(0);
 	return ready;
+}
+
+/*
+ * The connection manager has an event: handles it. If that makes an event of this EVD, it need not
+ * wake this thread up, which looks next.
+ */
+static void device_attend(struct evd *evd, struct pollfd *fd)
+{
+	const bool in_error = fd->revents & (POLLERR | POLLHUP);
+	bool woken;
+
+	spin_lock(&evd->lock);
+	woken = evd->woken;
+	evd->woken = true;
+	spin_unlock(&evd->lock);
+	attend_wait_ready(evd->obj.ia, in_error);
+	spin_lock(&evd->lock);
+	evd->woken = woken;
+	spin_unlock(&evd->lock);
+	if (in_error)
+		fd->fd = -1;
 }
 
 /* Takes what woke the thread up, so that the next sleep waits for the next one. */
@@ -431,18 +466,21 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		fds[WAIT_CHANNEL].fd = -1;
 		watch_surrender(&evd->watch);
 	}
+	if (evd->listens && fds[WAIT_DEVICE].revents)
+		device_attend(evd, &fds[WAIT_DEVICE]);
 }
 
 /*
  * Sleeps until there is a reason to return, and returns it. The time-out is one also while there is
  * always something to wake up for.
  */
-static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int consumers_state)
+static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadline,
+				     int consumers_state)
 {
 	struct pollfd fds[WAIT_FDS] = {
 		[WAIT_WAKEFD] = { .fd = evd->wakefd, .events = POLLIN },
 		[WAIT_CHANNEL] = { .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
-		[WAIT_PROGRESS] = { .fd = -1, .events = POLLIN },
+		[WAIT_DEVICE] = { .fd = dev_fd, .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	bool drained;
@@ -452,7 +490,7 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int con
 		int ready;
 
 		if (evd->cq)
-			fds[WAIT_PROGRESS].fd = evd_arm_to_sleep(evd);
+			fds[WAIT_DEVICE].fd = evd_arm_to_sleep(evd);
 		race_reach(RACE_SLEEP, evd);
 		ret = wait_look(evd, &drained);
 		if (ret != STILL_WAITING)
@@ -473,7 +511,7 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, uint64_t deadline, int con
 /* Borrows what the waiter sleeps on, and has it sleep. wait_end gives that back. */
 static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_state)
 {
-	int fd = wakefd_take(&evd->obj.ia->wakefds);
+	int fd = wakefd_take(&evd->obj.ia->wakefds), dev_fd = -1;
 
 	if (fd < 0) {
 		(void)log_descriptor_shortage("dat_evd_wait", fd);
@@ -484,8 +522,12 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
+	evd->attends = evd->flags & EVD_FLAGS_CONNECTIONS && !evd->cq;
+	if (evd->attends)
+		dev_fd = attend_wait_begin(evd->obj.ia);
+	evd->listens = dev_fd >= 0;
 	evd_counts(evd, EVD_WAIT_BLOCKED);
-	return sleep_until_reason(evd, deadline, consumers_state);
+	return sleep_until_reason(evd, dev_fd, deadline, consumers_state);
 }
 
 /* Returns why no wait can begin, or DAT_SUCCESS. */
@@ -538,6 +580,7 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 {
 	CANCEL_FORBIDDEN;
 	DAT_RETURN ret = wait_judge_locked(evd, threshold);
+	struct ia *ia = evd->obj.ia;
 	bool notified = false;
 
 	assert_locked(&evd->lock);
@@ -548,8 +591,13 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 	wait_begin_locked(evd, threshold);
 	evd_take_completions_relock(evd, &notified);
 	ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : STILL_WAITING;
-	if (ret == DAT_SUCCESS || timeout == 0)
+	if (ret == DAT_SUCCESS)
 		return wait_leave_unlock(evd, ret, event, nmore);
+	if (timeout == 0) {
+		ret = wait_leave_unlock(evd, ret, event, nmore);
+		polled_in_vain(ia);
+		return ret;
+	}
 	spin_unlock(&evd->lock);
 	ret = wait_asleep(evd, deadline_of(timeout), cancel_state_before);
 	ret = wait_end(evd, ret, event, nmore);

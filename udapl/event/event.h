@@ -91,6 +91,9 @@ struct pool_share {
 	struct pool_share *next_of_pool, **back_of_pool;
 };
 
+/* The streams of an EVD whose events the connection manager makes. */
+#define EVD_FLAGS_CONNECTIONS (DAT_EVD_CR_FLAG | DAT_EVD_CONNECTION_FLAG)
+
 struct evd {
 	struct obj obj;
 	DAT_EVD_FLAGS flags; /* fixed */
@@ -115,6 +118,7 @@ struct evd {
 	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
 	int wakefd;
 	bool woken;				/* lock; wakefd was signalled */
+	bool attends, listens; /* the waiter; between attend_wait_begin and _end, and as what */
 	struct watch watch;			/* its completion channel */
 	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
 	struct cno *cno;			/* ia->lock and lock */

@@ -215,7 +215,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 	if (private_data_size < 0 || (unsigned)private_data_size > max_reply(cr))
 		return BAD_ARG(3);
 	mutex_lock(&ia->lock);
-	service_attend_locked(ia);
+	attend_call_begin_locked(ia);
 	ret = ep_accept_locked(cr->ep ? cr->ep : ep, &cr->request, cr->ep != NULL, private_data,
 			       (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
@@ -223,7 +223,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		obj_free(&cr->obj);
 	}
-	service_attended_locked(ia);
+	attend_call_end_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

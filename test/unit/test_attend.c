@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who listens to the connection manager: the service thread, a thread that waits, or nobody. */
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "harness.h"
+
+#define AWAY_TIME UINT64_C(2000000) /* ns, as in core/attend.c */
+
+static struct side side;
+static struct ia *ia;
+
+static void setup(void)
+{
+	side_open(&side, "fake0");
+	ia = side.ia;
+}
+
+static void teardown(void)
+{
+	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+}
+
+/* Does the service thread wake up for what the device reports? The kernel knows. */
+static bool service_listens(void)
+{
+	unsigned events, listens = 0;
+	char path[64], line[128];
+	FILE *members;
+	int fd;
+
+	fake_wait_idle(0);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ia->service.epoll);
+	members = fopen(path, "re");
+	while (members && fgets(line, sizeof(line), members))
+		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 &&
+		    fd == ia->service.dev_fds[0])
+			listens = events & EPOLLIN;
+	if (members)
+		fclose(members);
+	return listens;
+}
+
+/* ---- waits ---- */
+
+static DAT_EVD_HANDLE conn_evd_create(void)
+{
+	DAT_EVD_HANDLE evd;
+
+	ck_dat(evd_create(ia, 16, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG, &evd));
+	return evd;
+}
+
+/* Connects to where nobody listens. The answer is on the wire until fake_step_cm delivers it. */
+static DAT_EP_HANDLE connect_in_vain(DAT_EVD_HANDLE evd)
+{
+	struct sockaddr_in to = side.address;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_create(ia, side.pz, side.recv_evd, side.request_evd, evd, NULL, &ep));
+	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&to, 4242, DAT_TIMEOUT_INFINITE, 0, NULL,
+			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
+	return ep;
+}
+
+static void waiter_begin(struct waiter *waiter, DAT_EVD_HANDLE evd)
+{
+	*waiter = (struct waiter){ .evd = evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+	waiter_start(waiter);
+}
+
+static void waiter_is_refused(struct waiter *waiter)
+{
+	ck_dat(waiter_join(waiter));
+	ck_assert_uint_eq(waiter->event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+}
+
+static void deliver_all(void)
+{
+	while (fake_step_cm())
+		;
+}
+
+/* A wait that sleeps, and ends by an event of the connection manager. */
+static void wait_once(DAT_EVD_HANDLE evd)
+{
+	struct waiter waiter;
+
+	fake_hold_cm(true);
+	connect_in_vain(evd);
+	waiter_begin(&waiter, evd);
+	fake_hold_cm(false);
+	waiter_is_refused(&waiter);
+}
+
+/* Two such waits, one soon after the other. */
+static void wait_twice(DAT_EVD_HANDLE evd)
+{
+	wait_once(evd);
+	wait_once(evd);
+}
+
+START_TEST(a_thread_that_waits_handles_its_event_itself)
+{
+	struct waiter waiter;
+
+	ck_assert(service_listens());
+	fake_hold_cm(true);
+	connect_in_vain(side.connect_evd);
+	ck_assert(service_listens());
+	waiter_begin(&waiter, side.connect_evd);
+	ck_assert(!service_listens());
+	fake_hold_cm(false);
+	waiter_is_refused(&waiter);
+	ck_assert(service_listens());
+}
+END_TEST
+
+START_TEST(a_wait_that_times_out_listens_no_more)
+{
+	struct waiter waiter = { .evd = side.connect_evd, .timeout = 1000, .threshold = 1 };
+
+	waiter_start(&waiter);
+	ck_assert(!service_listens());
+	fake_clock_advance(1000000);
+	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_TIMEOUT_EXPIRED);
+	ck_assert(service_listens());
+}
+END_TEST
+
+/* The one that listens handles what the others wait for, too; when it has left, nobody is deaf. */
+START_TEST(one_of_several_waiters_listens)
+{
+	DAT_EVD_HANDLE evds[3];
+	struct waiter waiters[3];
+
+	fake_hold_cm(true);
+	for (unsigned n = 0; n < 3; n++) {
+		evds[n] = conn_evd_create();
+		waiter_begin(&waiters[n], evds[n]);
+	}
+	for (unsigned n = 2; n > 0; n--) {
+		connect_in_vain(evds[n]);
+		deliver_all();
+		waiter_is_refused(&waiters[n]);
+		ck_assert(!service_listens());
+	}
+	waiter_begin(&waiters[1], evds[1]);
+	connect_in_vain(evds[0]);
+	deliver_all();
+	waiter_is_refused(&waiters[0]);
+	ck_assert(service_listens());
+	connect_in_vain(evds[1]);
+	deliver_all();
+	waiter_is_refused(&waiters[1]);
+	ck_assert(service_listens());
+	fake_hold_cm(false);
+}
+END_TEST
+
+/* ---- a consumer that goes from wait to wait ---- */
+
+START_TEST(nobody_listens_between_waits_for_a_while)
+{
+	wait_twice(side.connect_evd);
+	ck_assert(!service_listens());
+	connect_in_vain(side.connect_evd); /* a call does not change that */
+	ck_assert(!service_listens());
+	fake_clock_advance(AWAY_TIME - 1);
+	ck_assert(!service_listens());
+	fake_clock_advance(1);
+	ck_assert(service_listens());
+}
+END_TEST
+
+START_TEST(each_wait_makes_it_last)
+{
+	wait_twice(side.connect_evd);
+	for (unsigned n = 0; n < 3; n++) {
+		fake_clock_advance(AWAY_TIME - 1);
+		wait_once(side.connect_evd);
+		ck_assert(!service_listens());
+	}
+	fake_clock_advance(AWAY_TIME);
+	ck_assert(service_listens());
+	wait_once(side.connect_evd); /* this one is too late to follow another */
+	ck_assert(service_listens());
+}
+END_TEST
+
+/* While a thread sleeps for long no time is measured, and afterwards somebody listens at once. */
+START_TEST(a_long_wait_follows_no_other)
+{
+	struct waiter waiter;
+
+	wait_twice(side.connect_evd);
+	fake_hold_cm(true);
+	connect_in_vain(side.connect_evd);
+	waiter_begin(&waiter, side.connect_evd);
+	fake_clock_advance(AWAY_TIME);
+	fake_wait_idle(1);
+	fake_limit_polls(3); /* neither thread wakes up meanwhile */
+	fake_clock_advance(100 * AWAY_TIME);
+	fake_wait_idle(1);
+	fake_limit_polls(1000);
+	fake_hold_cm(false);
+	waiter_is_refused(&waiter);
+	fake_clock_advance(AWAY_TIME);
+	ck_assert(service_listens());
+}
+END_TEST
+
+/* A poll that finds nothing is told as soon as possible of what comes. */
+START_TEST(a_poll_has_the_service_thread_listen)
+{
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	wait_twice(side.connect_evd);
+	ck_assert(!service_listens());
+	if (_i)
+		ck_assert_int_eq(evd_dequeue(side.connect_evd, &event), DAT_QUEUE_EMPTY);
+	else
+		ck_assert_int_eq(
+			DAT_GET_TYPE(evd_wait(side.connect_evd, 0, 1, &event, &more)),
+			DAT_TIMEOUT_EXPIRED);
+	ck_assert(service_listens());
+}
+END_TEST
+
+/* What others wait for, who do not listen, comes at once. */
+START_TEST(with_others_the_service_thread_listens)
+{
+	DAT_EVD_HANDLE other = DAT_HANDLE_NULL;
+	DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
+	struct waiter waiters[2];
+
+	if (_i == 0)
+		ck_dat(cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
+	else if (_i == 1)
+		ck_dat(evd_create(ia, 16, DAT_HANDLE_NULL,
+				  DAT_EVD_CONNECTION_FLAG | DAT_EVD_DTO_FLAG, &other));
+	else
+		other = conn_evd_create();
+	if (_i == 2) { /* it begins while another thread listens */
+		fake_hold_cm(true);
+		waiter_begin(&waiters[0], side.connect_evd);
+		waiter_begin(&waiters[1], other);
+		connect_in_vain(side.connect_evd);
+		fake_hold_cm(false);
+		waiter_is_refused(&waiters[0]);
+	}
+	wait_twice(side.connect_evd);
+	ck_assert(service_listens());
+	if (_i == 0)
+		ck_dat(cno_free(cno));
+	else if (_i == 1)
+		ck_dat(evd_free(other));
+	else {
+		connect_in_vain(other);
+		waiter_is_refused(&waiters[1]);
+	}
+	wait_twice(side.connect_evd);
+	ck_assert(!service_listens());
+}
+END_TEST
+
+/* ---- ends ---- */
+
+static void *wait_cancelled(void *arg)
+{
+	DAT_EVENT event;
+	DAT_COUNT more;
+
+	(void)evd_wait(arg, DAT_TIMEOUT_INFINITE, 1, &event, &more);
+	return NULL;
+}
+
+START_TEST(a_cancelled_thread_listens_no_more)
+{
+	pthread_t thread = consumer_thread_start(wait_cancelled, side.connect_evd);
+	void *result;
+
+	fake_wait_idle(1);
+	ck_assert(!service_listens());
+	ck_assert_int_eq(pthread_cancel(thread), 0);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+	ck_assert(service_listens());
+	wait_once(side.connect_evd);
+}
+END_TEST
+
+START_TEST(a_thread_that_is_expelled_listens_no_more)
+{
+	struct waiter waiter;
+
+	waiter_begin(&waiter, side.connect_evd);
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
+	setup();
+}
+END_TEST
+
+/* The service thread reports that, and the thread goes on to sleep. */
+START_TEST(a_device_that_is_removed_wakes_nobody_for_ever)
+{
+	struct waiter waiter;
+
+	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
+	fake_quirks(FAKE_REMOVABLE);
+	setup();
+	waiter_begin(&waiter, side.connect_evd);
+	fake_limit_polls(20);
+	fake_remove(ia->dev, FAKE_DEV_FD);
+	fake_wait_idle(1);
+	ck_assert(ia->failed);
+	ck_dat(ia_close(ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
+	setup();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("attend");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_test(cases, a_thread_that_waits_handles_its_event_itself);
+	tcase_add_test(cases, a_wait_that_times_out_listens_no_more);
+	tcase_add_test(cases, one_of_several_waiters_listens);
+	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
+	tcase_add_test(cases, each_wait_makes_it_last);
+	tcase_add_test(cases, a_long_wait_follows_no_other);
+	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);
+	tcase_add_loop_test(cases, with_others_the_service_thread_listens, 0, 3);
+	if (CAN_CANCEL_THREADS)
+		tcase_add_test(cases, a_cancelled_thread_listens_no_more);
+	tcase_add_test(cases, a_thread_that_is_expelled_listens_no_more);
+	tcase_add_test(cases, a_device_that_is_removed_wakes_nobody_for_ever);
+	return run_unit_cases(argc, argv);
+}
