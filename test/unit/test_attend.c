@@ -221,9 +221,8 @@ START_TEST(a_poll_has_the_service_thread_listen)
 	if (_i)
 		ck_assert_int_eq(evd_dequeue(side.connect_evd, &event), DAT_QUEUE_EMPTY);
 	else
-		ck_assert_int_eq(
-			DAT_GET_TYPE(evd_wait(side.connect_evd, 0, 1, &event, &more)),
-			DAT_TIMEOUT_EXPIRED);
+		ck_assert_int_eq(DAT_GET_TYPE(evd_wait(side.connect_evd, 0, 1, &event, &more)),
+				 DAT_TIMEOUT_EXPIRED);
 	ck_assert(service_listens());
 }
 END_TEST

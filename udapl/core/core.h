@@ -175,7 +175,7 @@ void timer_cancel_locked(struct ia *ia, struct timer *timer);
 /* In the child after a fork: forgets the work, and ends the thread if it is the one that forked. */
 void service_after_fork(struct ia *ia);
 
-/* ---- attend.c: who listens to the connection manager: the service thread, unless others do ---- */
+/* ---- attend.c: who listens to the connection manager, if not the service thread ---- */
 
 struct attendance {
 	bool silent;   /* ia->lock; the service thread does not listen */

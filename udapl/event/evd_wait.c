@@ -403,9 +403,9 @@ static void wait_cancelled(void *arg)
 
 /* What a thread in dat_evd_wait sleeps on. */
 enum {
-	WAIT_WAKEFD,   /* for everything that is not a completion */
-	WAIT_CHANNEL,  /* the completion channel; -1: there is none, or it is in error */
-	/* what evd_arm_to_sleep returned, or, without completions, attend_wait_begin; -1: nothing */
+	WAIT_WAKEFD,  /* for everything that is not a completion */
+	WAIT_CHANNEL, /* the completion channel; -1: there is none, or it is in error */
+	/* what evd_arm_to_sleep, or, without completions, attend_wait_begin returned */
 	WAIT_DEVICE,
 	WAIT_FDS,
 };
