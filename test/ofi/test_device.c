@@ -375,6 +375,8 @@ START_TEST(a_failure_of_the_listener_is_no_failure_of_a_connection)
 {
 	struct ofi_rig rig;
 
+	setenv("DAPL_DBG_TYPE", "0x8", 1); /* of the connection manager */
+	ff_log_capture();
 	make_device(FI_PROTO_RDMA_CM_IB_RC);
 	ofi_rig_open(&rig);
 	ff_listener_fail(FI_ECONNREFUSED);
@@ -383,6 +385,7 @@ START_TEST(a_failure_of_the_listener_is_no_failure_of_a_connection)
 	ck_assert_uint_eq(ofi_event(rig.conn_evd).event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_assert_uint_eq(ofi_event(rig.conn_evd).event_number, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ofi_rig_close(&rig);
+	ck_assert_ptr_nonnull(strstr(ff_log(), "ff0: a passive endpoint: "));
 }
 END_TEST
 

@@ -236,12 +236,9 @@ static void dequeue_in_order(unsigned n)
 	}
 }
 
-/* The service thread takes those that are left of it in. */
-START_TEST(a_batch_stays_in_order_whoever_takes_it)
+static void send_batch(unsigned messages)
 {
-	DAT_EVENT event;
-
-	for (uint64_t i = 0; i < BATCH; i++) {
+	for (uint64_t i = 0; i < messages; i++) {
 		const DAT_DTO_COOKIE cookie = { .as_64 = i };
 
 		ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie,
@@ -249,11 +246,42 @@ START_TEST(a_batch_stays_in_order_whoever_takes_it)
 		ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie,
 				    DAT_COMPLETION_DEFAULT_FLAG));
 	}
+}
+
+/* The service thread takes those that are left of it in. */
+START_TEST(a_batch_stays_in_order_whoever_takes_it)
+{
+	DAT_EVENT event;
+
+	send_batch(BATCH);
 	dequeue_in_order((unsigned)_i);
 	spin_lock(&cq->lock);
 	(void)cq_harvest_locked(cq);
 	spin_unlock(&cq->lock);
 	dequeue_in_order(2 * BATCH - (unsigned)_i);
+	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
+}
+END_TEST
+
+/*
+ * Behind the end of what was read together stands what an older read has left there: here that of a
+ * receive for which nothing has come.
+ */
+START_TEST(what_an_older_read_has_left_is_no_completion)
+{
+	const struct tp_qp *qp = ((struct ep *)rig.active)->qp;
+	const DAT_DTO_COOKIE cookie = { .as_64 = 0 };
+	DAT_EVENT event;
+
+	ck_dat(ep_post_recv(rig.active, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_assert_ptr_nonnull(qp->recvs.expected);
+	send_batch(BATCH - 1);
+	dequeue_in_order(1);
+	spin_lock(&cq->lock);
+	(void)cq_harvest_locked(cq);
+	*cq->read_end = (CQ_ENTRY){ .op_context = qp->recvs.expected };
+	spin_unlock(&cq->lock);
+	dequeue_in_order(2 * (BATCH - 1) - 1);
 	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
 }
 END_TEST
@@ -385,6 +413,7 @@ int main(int argc, char **argv)
 	tcase_add_test(readable, a_queue_without_an_event_stays_armed);
 	tcase_add_test(readable, what_completes_during_a_visit_is_signalled);
 	tcase_add_test(readable, a_queue_that_can_not_be_emptied_is_not_readable);
+	tcase_add_test(readable, what_an_older_read_has_left_is_no_completion);
 	tcase_add_loop_test(readable, a_batch_stays_in_order_whoever_takes_it, 0, 2 * BATCH + 1);
 	tcase_add_test(calls, a_sleep_below_a_cno_takes_the_calls_of_libfabric_only);
 	tcase_add_test(calls, who_waits_as_a_queue_is_disarmed_sleeps_armed);

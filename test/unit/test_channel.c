@@ -187,6 +187,27 @@ START_TEST(a_failure_is_noticed_within_20_ms)
 }
 END_TEST
 
+static void fail_transfer(void *unused)
+{
+	(void)unused;
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	ck_assert(fake_step());
+}
+
+/* It makes no event there, so the service thread looks once more. */
+START_TEST(a_failure_is_noticed_that_comes_as_its_queue_is_armed_again)
+{
+	fake_quirks(FAKE_ARM_ANY);
+	leave_looked_at();
+	fake_hold(true);
+	post_send(client, 1, 0, 8, 0);
+	race_call(RACE_ARM, client->request_evd, fail_transfer, NULL);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	ck_assert(race_happened(RACE_ARM));
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_TRANSPORT);
+}
+END_TEST
+
 /* ---- waits ---- */
 
 /* Each wait arms the queue once and takes one event; the service thread takes none. */
@@ -791,6 +812,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, polling_causes_no_interrupts, 0, 4);
 	tcase_add_test(cases, a_queue_that_is_not_used_is_not_looked_at);
 	tcase_add_test(cases, a_queue_is_not_looked_at_while_a_thread_waits);
+	tcase_add_test(cases, a_failure_is_noticed_that_comes_as_its_queue_is_armed_again);
 	tcase_add_loop_test(cases, a_failure_is_noticed_within_20_ms, 0, 2 * COUNT(channel_states));
 	tcase_add_test(cases, a_wait_arms_once_and_takes_one_event);
 	tcase_add_test(cases, short_waits_cause_no_looks_of_their_own);

@@ -368,17 +368,17 @@ static void window_lose_locked(struct rmr *rmr, struct binding *binding)
 	spares_release_locked(rmr);
 }
 
-/* The next bind derives its key from that of the one before. */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
 	binding_unlink_locked(rmr, binding);
-	if (rmr->mw)
-		tp_mw_rewind(rmr->mw, rmr->latest->key);
 	return binding_release_locked(rmr, binding);
 }
 
-/* The bind may have been executed all the same. */
+/*
+ * The bind may have been executed all the same. The next one derives its key from that of the one
+ * before.
+ */
 static bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
