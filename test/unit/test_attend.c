@@ -14,6 +14,7 @@ static void setup(void)
 {
 	side_open(&side, "fake0");
 	ia = side.ia;
+	fake_clock_advance(AWAY_TIME); /* it has not begun to run just now */
 }
 
 static void teardown(void)
@@ -63,15 +64,19 @@ static DAT_EP_HANDLE connect_in_vain(DAT_EVD_HANDLE evd)
 	return ep;
 }
 
+static unsigned waiters; /* those that sleep */
+
 static void waiter_begin(struct waiter *waiter, DAT_EVD_HANDLE evd)
 {
 	*waiter = (struct waiter){ .evd = evd, .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
 	waiter_start(waiter);
+	fake_wait_idle(++waiters);
 }
 
 static void waiter_is_refused(struct waiter *waiter)
 {
 	ck_dat(waiter_join(waiter));
+	waiters--;
 	ck_assert_uint_eq(waiter->event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
 }
 
@@ -132,29 +137,74 @@ END_TEST
 START_TEST(one_of_several_waiters_listens)
 {
 	DAT_EVD_HANDLE evds[3];
-	struct waiter waiters[3];
+	struct waiter three[3];
 
 	fake_hold_cm(true);
 	for (unsigned n = 0; n < 3; n++) {
 		evds[n] = conn_evd_create();
-		waiter_begin(&waiters[n], evds[n]);
+		waiter_begin(&three[n], evds[n]);
 	}
 	for (unsigned n = 2; n > 0; n--) {
 		connect_in_vain(evds[n]);
 		deliver_all();
-		waiter_is_refused(&waiters[n]);
+		waiter_is_refused(&three[n]);
 		ck_assert(!service_listens());
 	}
-	waiter_begin(&waiters[1], evds[1]);
+	waiter_begin(&three[1], evds[1]);
 	connect_in_vain(evds[0]);
 	deliver_all();
-	waiter_is_refused(&waiters[0]);
+	waiter_is_refused(&three[0]);
 	ck_assert(service_listens());
 	connect_in_vain(evds[1]);
 	deliver_all();
-	waiter_is_refused(&waiters[1]);
+	waiter_is_refused(&three[1]);
 	ck_assert(service_listens());
 	fake_hold_cm(false);
+}
+END_TEST
+
+static void do_nothing(struct work *work)
+{
+	(void)work;
+}
+
+/* One thread of the two wakes up for that. */
+START_TEST(who_listens_wakes_up_when_the_device_is_due)
+{
+	struct work work = { .run = do_nothing };
+	const uint64_t began = tp_now();
+	struct waiter waiter;
+	unsigned calls, polls;
+
+	fake_alarm(ia->dev, began + 1000);
+	waiter_begin(&waiter, side.connect_evd);
+	service_queue_work(ia, &work); /* from here on the service thread leaves it to the other */
+	fake_wait_idle(1);
+	calls = fake_calls("dev_progress");
+	polls = fake_polls();
+	fake_clock_advance(999);
+	fake_wait_idle(1);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls);
+	fake_clock_advance(1);
+	fake_wait_idle(1);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+	ck_assert_uint_eq(fake_polls(), polls + 1);
+	/* what the waiter does not know, because another thread has set it */
+	fake_alarm(ia->dev, began + 2000);
+	fake_wait_idle(1);
+	calls = fake_calls("dev_progress");
+	fake_clock_advance(1000);
+	fake_wait_idle(1);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+	/* and what it leaves to the service thread */
+	fake_alarm(ia->dev, tp_now() + 5000);
+	ck_dat(evd_set_unwaitable(side.connect_evd));
+	(void)waiter_join(&waiter);
+	fake_wait_idle(0);
+	calls = fake_calls("dev_progress");
+	fake_clock_advance(5000);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
 }
 END_TEST
 
@@ -232,7 +282,7 @@ START_TEST(with_others_the_service_thread_listens)
 {
 	DAT_EVD_HANDLE other = DAT_HANDLE_NULL;
 	DAT_CNO_HANDLE cno = DAT_HANDLE_NULL;
-	struct waiter waiters[2];
+	struct waiter two[2];
 
 	if (_i == 0)
 		ck_dat(cno_create(ia, DAT_OS_WAIT_PROXY_AGENT_NULL, &cno));
@@ -243,11 +293,11 @@ START_TEST(with_others_the_service_thread_listens)
 		other = conn_evd_create();
 	if (_i == 2) { /* it begins while another thread listens */
 		fake_hold_cm(true);
-		waiter_begin(&waiters[0], side.connect_evd);
-		waiter_begin(&waiters[1], other);
+		waiter_begin(&two[0], side.connect_evd);
+		waiter_begin(&two[1], other);
 		connect_in_vain(side.connect_evd);
 		fake_hold_cm(false);
-		waiter_is_refused(&waiters[0]);
+		waiter_is_refused(&two[0]);
 	}
 	wait_twice(side.connect_evd);
 	ck_assert(service_listens());
@@ -257,7 +307,7 @@ START_TEST(with_others_the_service_thread_listens)
 		ck_dat(evd_free(other));
 	else {
 		connect_in_vain(other);
-		waiter_is_refused(&waiters[1]);
+		waiter_is_refused(&two[1]);
 	}
 	wait_twice(side.connect_evd);
 	ck_assert(!service_listens());
@@ -328,6 +378,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_thread_that_waits_handles_its_event_itself);
 	tcase_add_test(cases, a_wait_that_times_out_listens_no_more);
 	tcase_add_test(cases, one_of_several_waiters_listens);
+	tcase_add_test(cases, who_listens_wakes_up_when_the_device_is_due);
 	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
 	tcase_add_test(cases, each_wait_makes_it_last);
 	tcase_add_test(cases, a_long_wait_follows_no_other);

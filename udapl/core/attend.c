@@ -7,7 +7,7 @@
  *	a call		that connects, accepts or disconnects, before it returns: what arrives
  *			meanwhile, because its connection is local or fast
  *	a waiter	in dat_evd_wait of an EVD for connections and requests only. It sleeps on
- *			the descriptor, too; one thread at a time
+ *			the descriptor, too, and until the device is due; one thread at a time
  *	nobody		for AWAY_TIME at most, between the waits of a consumer that goes from one
  *			such wait to the next. A poll of an EVD without completions that finds
  *			nothing ends that.
@@ -78,11 +78,22 @@ static void back_due_locked(struct timer *timer)
 		listen_locked(ia);
 }
 
-int attend_wait_begin(struct ia *ia)
+/* A deadline that is earlier than the waiter knows has been set since by another thread. */
+uint64_t attend_deadline_locked(struct ia *ia)
+{
+	const struct attendance *attendance = &ia->attendance;
+	uint64_t deadline = tp_dev_deadline(ia->dev);
+
+	assert_locked(&ia->lock);
+	return attendance->lent && attendance->due <= deadline ? TP_NEVER : deadline;
+}
+
+int attend_wait_begin(struct ia *ia, uint64_t *due)
 {
 	struct attendance *attendance = &ia->attendance;
 	int fd = -1;
 
+	*due = TP_NEVER;
 	mutex_lock(&ia->lock);
 	if (attendance->lent || !silence_locked(ia)) {
 		atomic_fetch_add(&attendance->others, 1);
@@ -93,16 +104,18 @@ int attend_wait_begin(struct ia *ia)
 		atomic_store(&attendance->away, false);
 		attendance->follows = now - attendance->last < AWAY_TIME;
 		attendance->last = now;
+		*due = attendance->due = tp_dev_deadline(ia->dev);
 		fd = ia->service.dev_fds[0];
 	}
 	mutex_unlock(&ia->lock);
 	return fd;
 }
 
-void attend_wait_ready(struct ia *ia, bool in_error)
+void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due)
 {
 	mutex_lock(&ia->lock);
 	(void)tp_dev_progress(ia->dev, 1);
+	*due = ia->attendance.due = in_error ? TP_NEVER : tp_dev_deadline(ia->dev);
 	service_check_deadline_locked(ia);
 	if (in_error) /* which the service thread reports */
 		listen_locked(ia);
@@ -118,6 +131,7 @@ static void waiter_leave_locked(struct ia *ia)
 	assert_locked(&ia->lock);
 	attendance->lent = false;
 	attendance->last = now;
+	service_check_deadline_locked(ia);
 	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others)) {
 		listen_locked(ia);
 		return;

@@ -179,7 +179,8 @@ void service_after_fork(struct ia *ia);
 
 struct attendance {
 	bool silent;   /* ia->lock; the service thread does not listen */
-	bool lent;     /* ia->lock; a waiter listens */
+	bool lent;     /* ia->lock; a waiter listens, and wakes up when the device is due */
+	uint64_t due;  /* ia->lock; ... at this time, as far as it knows */
 	bool follows;  /* ia->lock; its wait came soon after another one */
 	uint64_t last; /* ia->lock; when such a wait last began or ended */
 	struct timer back;
@@ -199,14 +200,20 @@ void attend_call_end_locked(struct ia *ia);
 
 /*
  * For a thread that is about to sleep until there is an event of a connection: returns the
- * descriptor on which it sleeps, too; or -1, if it is left to others to wake the thread. Takes
- * ia->lock, as the next two do.
+ * descriptor on which it sleeps, too, until *due at most; or -1, if it is left to others to wake
+ * the thread. Takes ia->lock, as the next two do.
  */
-int attend_wait_begin(struct ia *ia);
-/* The descriptor is readable, or in error, and then the thread listens no more. */
-void attend_wait_ready(struct ia *ia, bool in_error);
+int attend_wait_begin(struct ia *ia, uint64_t *due);
+/*
+ * The descriptor is readable, or in error, and then the thread listens no more; or *due has come.
+ * From here on that is the next time.
+ */
+void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
 /* The thread does not sleep any more. @listened: it has slept on the descriptor. */
 void attend_wait_end(struct ia *ia, bool listened);
+
+/* Returns until when the service thread need not look whether the device is due. ia->lock is held. */
+uint64_t attend_deadline_locked(struct ia *ia);
 
 /*
  * An object more, or less, makes events of connections known to threads that do not come to listen.

@@ -205,7 +205,7 @@ bool service_listen(struct ia *ia, bool listen)
 static uint64_t next_deadline_locked(struct ia *ia)
 {
 	const struct timer *timer = ia->service.timers.first;
-	uint64_t deadline = tp_dev_deadline(ia->dev);
+	uint64_t deadline = attend_deadline_locked(ia);
 
 	assert_locked(&ia->lock);
 	return timer ? min_u64(timer->deadline, deadline) : deadline;

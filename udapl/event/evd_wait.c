@@ -427,8 +427,8 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 }
 
 /*
- * The connection manager has an event: handles it. If that makes an event of this EVD, it need not
- * wake this thread up, which looks next.
+ * The connection manager has an event, or the device is due: handles that. If it makes an event of
+ * this EVD, it need not wake this thread up, which looks next.
  */
 static void device_attend(struct evd *evd, struct pollfd *fd)
 {
@@ -439,7 +439,7 @@ static void device_attend(struct evd *evd, struct pollfd *fd)
 	woken = evd->woken;
 	evd->woken = true;
 	spin_unlock(&evd->lock);
-	attend_wait_ready(evd->obj.ia, in_error);
+	attend_wait_ready(evd->obj.ia, in_error, &evd->due);
 	spin_lock(&evd->lock);
 	evd->woken = woken;
 	spin_unlock(&evd->lock);
@@ -466,7 +466,7 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		fds[WAIT_CHANNEL].fd = -1;
 		watch_surrender(&evd->watch);
 	}
-	if (evd->listens && fds[WAIT_DEVICE].revents)
+	if (evd->listens && (fds[WAIT_DEVICE].revents || evd->due <= tp_now()))
 		device_attend(evd, &fds[WAIT_DEVICE]);
 }
 
@@ -496,6 +496,8 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadl
 		if (ret != STILL_WAITING)
 			return ret;
 		until = drained ? deadline : min_u64(deadline, tp_now() + NO_MEMORY_RETRY);
+		if (evd->listens)
+			until = min_u64(until, evd->due);
 		ready = wait_poll(evd, fds, until, consumers_state);
 		if (ready == 0 && until == deadline)
 			return wait_look(evd, &drained);
@@ -524,7 +526,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 		watch_lend(&evd->watch);
 	evd->attends = evd->flags & EVD_FLAGS_CONNECTIONS && !evd->cq;
 	if (evd->attends)
-		dev_fd = attend_wait_begin(evd->obj.ia);
+		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
 	evd->listens = dev_fd >= 0;
 	evd_counts(evd, EVD_WAIT_BLOCKED);
 	return sleep_until_reason(evd, dev_fd, deadline, consumers_state);

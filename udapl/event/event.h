@@ -119,6 +119,7 @@ struct evd {
 	int wakefd;
 	bool woken;	       /* lock; wakefd was signalled */
 	bool attends, listens; /* the waiter; between attend_wait_begin and _end, and as what */
+	uint64_t due;	       /* the waiter; when it calls attend_wait_ready in any case */
 	struct watch watch;    /* its completion channel */
 	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
 	struct cno *cno;			/* ia->lock and lock */
