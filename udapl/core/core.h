@@ -212,7 +212,7 @@ void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
 /* The thread does not sleep any more. @listened: it has slept on the descriptor. */
 void attend_wait_end(struct ia *ia, bool listened);
 
-/* Returns until when the service thread need not look whether the device is due. ia->lock is held. */
+/* Returns when the device is due for the service thread, and not for a waiter. ia->lock is held. */
 uint64_t attend_deadline_locked(struct ia *ia);
 
 /*
