@@ -119,22 +119,22 @@ static void connect_to_peer(void)
 	}
 }
 
-/* The client sends when the server has shown that it can receive. */
+/* The client sends first, as it must on iWARP. The server has had its receive since before that. */
 static void connect_ends(void)
 {
-	struct note note = { 0 };
+	struct note note;
 
 	notes = 0;
 	note_recv_post(0);
 	if (end == SERVER) {
 		ck_dat(dat_cr_accept(expect_cr(&own), own.ep, 0, NULL));
 		expect_connection(&own, DAT_CONNECTION_EVENT_ESTABLISHED);
-		note_post(note);
-		note = note_take();
-	} else {
-		connect_to_peer();
 		note = note_take();
 		note_post((struct note){ 0 });
+	} else {
+		connect_to_peer();
+		note_post((struct note){ 0 });
+		note = note_take();
 	}
 	expect_request_done(&own, notes++, sizeof(note));
 	shared = (DAT_RMR_TRIPLET){ .rmr_context = note.context, .REMOTE_ADDRESS = note.shared };
