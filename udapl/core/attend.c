@@ -78,16 +78,6 @@ static void back_due_locked(struct timer *timer)
 		listen_locked(ia);
 }
 
-/* A deadline that is earlier than the waiter knows has been set since by another thread. */
-uint64_t attend_deadline_locked(struct ia *ia)
-{
-	const struct attendance *attendance = &ia->attendance;
-	uint64_t deadline = tp_dev_deadline(ia->dev);
-
-	assert_locked(&ia->lock);
-	return attendance->lent && attendance->due <= deadline ? TP_NEVER : deadline;
-}
-
 int attend_wait_begin(struct ia *ia, uint64_t *due)
 {
 	struct attendance *attendance = &ia->attendance;

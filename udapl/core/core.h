@@ -212,9 +212,6 @@ void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
 /* The thread does not sleep any more. @listened: it has slept on the descriptor. */
 void attend_wait_end(struct ia *ia, bool listened);
 
-/* Returns when the device is due for the service thread, and not for a waiter. ia->lock is held. */
-uint64_t attend_deadline_locked(struct ia *ia);
-
 /*
  * An object more, or less, makes events of connections known to threads that do not come to listen.
  * Any thread, with any locks.

@@ -201,11 +201,24 @@ bool service_listen(struct ia *ia, bool listen)
 			  listen ? EPOLLIN : EPOLLONESHOT, &service->dev_fds[0]);
 }
 
+/*
+ * Returns when the device is due for the service thread. A waiter that listens wakes up for that
+ * itself, unless another thread has made it earlier since.
+ */
+static uint64_t device_deadline_locked(struct ia *ia)
+{
+	const struct attendance *attendance = &ia->attendance;
+	uint64_t deadline = tp_dev_deadline(ia->dev);
+
+	assert_locked(&ia->lock);
+	return attendance->lent && attendance->due <= deadline ? TP_NEVER : deadline;
+}
+
 /* Returns when the service thread has something to do next, if nothing happens before. */
 static uint64_t next_deadline_locked(struct ia *ia)
 {
 	const struct timer *timer = ia->service.timers.first;
-	uint64_t deadline = attend_deadline_locked(ia);
+	uint64_t deadline = device_deadline_locked(ia);
 
 	assert_locked(&ia->lock);
 	return timer ? min_u64(timer->deadline, deadline) : deadline;
