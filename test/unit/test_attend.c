@@ -121,6 +121,24 @@ START_TEST(a_thread_that_waits_handles_its_event_itself)
 }
 END_TEST
 
+/* It does not wake itself up for that, so the next one that sleeps does so at once. */
+START_TEST(a_wait_leaves_no_wake_up_to_the_next_one)
+{
+	struct waiter waiter;
+	unsigned polls;
+
+	wait_once(side.connect_evd);
+	fake_wait_idle(0);
+	polls = fake_polls();
+	fake_hold_cm(true);
+	waiter_begin(&waiter, side.connect_evd);
+	ck_assert_uint_eq(fake_polls(), polls + 1);
+	connect_in_vain(side.connect_evd);
+	fake_hold_cm(false);
+	waiter_is_refused(&waiter);
+}
+END_TEST
+
 START_TEST(a_wait_that_times_out_listens_no_more)
 {
 	struct waiter waiter = { .evd = side.connect_evd, .timeout = 1000, .threshold = 1 };
@@ -196,8 +214,23 @@ START_TEST(who_listens_wakes_up_when_the_device_is_due)
 	fake_clock_advance(1000);
 	fake_wait_idle(1);
 	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
-	/* and what it leaves to the service thread */
+	ck_dat(evd_set_unwaitable(side.connect_evd));
+	(void)waiter_join(&waiter);
+	ck_dat(evd_clear_unwaitable(side.connect_evd));
+}
+END_TEST
+
+/* Who has known that leaves it to the service thread. */
+START_TEST(the_device_is_due_when_a_waiter_has_left)
+{
+	struct work work = { .run = do_nothing };
+	struct waiter waiter;
+	unsigned calls;
+
 	fake_alarm(ia->dev, tp_now() + 5000);
+	waiter_begin(&waiter, side.connect_evd);
+	service_queue_work(ia, &work);
+	fake_wait_idle(1);
 	ck_dat(evd_set_unwaitable(side.connect_evd));
 	(void)waiter_join(&waiter);
 	fake_wait_idle(0);
@@ -228,6 +261,7 @@ START_TEST(each_wait_makes_it_last)
 	wait_twice(side.connect_evd);
 	for (unsigned n = 0; n < 3; n++) {
 		fake_clock_advance(AWAY_TIME - 1);
+		ck_assert(!service_listens());
 		wait_once(side.connect_evd);
 		ck_assert(!service_listens());
 	}
@@ -376,9 +410,11 @@ int main(int argc, char **argv)
 
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, a_thread_that_waits_handles_its_event_itself);
+	tcase_add_test(cases, a_wait_leaves_no_wake_up_to_the_next_one);
 	tcase_add_test(cases, a_wait_that_times_out_listens_no_more);
 	tcase_add_test(cases, one_of_several_waiters_listens);
 	tcase_add_test(cases, who_listens_wakes_up_when_the_device_is_due);
+	tcase_add_test(cases, the_device_is_due_when_a_waiter_has_left);
 	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
 	tcase_add_test(cases, each_wait_makes_it_last);
 	tcase_add_test(cases, a_long_wait_follows_no_other);
