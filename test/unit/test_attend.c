@@ -272,8 +272,8 @@ START_TEST(each_wait_makes_it_last)
 }
 END_TEST
 
-/* While a thread sleeps for long no time is measured, and afterwards somebody listens at once. */
-START_TEST(a_long_wait_follows_no_other)
+/* While a thread sleeps for long no time is measured; when it has left, it is. */
+START_TEST(a_long_wait_wakes_nobody_up)
 {
 	struct waiter waiter;
 
@@ -417,7 +417,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_device_is_due_when_a_waiter_has_left);
 	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
 	tcase_add_test(cases, each_wait_makes_it_last);
-	tcase_add_test(cases, a_long_wait_follows_no_other);
+	tcase_add_test(cases, a_long_wait_wakes_nobody_up);
 	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);
 	tcase_add_loop_test(cases, with_others_the_service_thread_listens, 0, 3);
 	if (CAN_CANCEL_THREADS)
