@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,6 +23,23 @@ unsigned count_entries(const char *path)
 		count++;
 	closedir(folder);
 	return count;
+}
+
+bool epoll_reports(int epoll, int fd)
+{
+	unsigned events, reported = 0;
+	char path[64], line[128];
+	FILE *members;
+	int member;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
+	members = fopen(path, "re");
+	while (members && fgets(line, sizeof(line), members))
+		if (sscanf(line, "tfd: %d events: %x", &member, &events) == 2 && member == fd)
+			reported = events & EPOLLIN;
+	if (members)
+		fclose(members);
+	return reported;
 }
 
 bool threads_end(unsigned n)

@@ -27,6 +27,9 @@ size_t memory_in_use(void);
  */
 size_t resident_size(void);
 
+/* Does an epoll set of this process report that @fd can be read? The kernel knows. */
+bool epoll_reports(int epoll, int fd);
+
 /* From here on the process can open @n more descriptors. Sanitizers need some at its end. */
 void descriptors_allow(unsigned n);
 /* From here on the process can open as many descriptors as the system lets it. */

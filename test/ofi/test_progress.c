@@ -4,7 +4,6 @@
  * then, and that sleep.
  */
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -600,22 +599,10 @@ END_TEST
 
 /* ---- a queue that is new ---- */
 
-/* Does the set of the device report libfabric's descriptor? The kernel knows. */
+/* Does the set of the device report libfabric's descriptor? */
 static bool is_reported(void)
 {
-	unsigned reported = 0, events;
-	char path[64], line[128];
-	FILE *members;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", cq->dev->epoll);
-	members = fopen(path, "re");
-	while (members && fgets(line, sizeof(line), members))
-		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 && fd == cq->fi_fd)
-			reported = events & POLLIN;
-	if (members)
-		fclose(members);
-	return reported;
+	return epoll_reports(cq->dev->epoll, cq->fi_fd);
 }
 
 static void add_queue(void *err)

@@ -18,12 +18,17 @@ static struct evd *evd;
 static struct tp_cq *cq;
 
 /* A message, which has two completions as soon as it is posted. */
-static void send_message(void)
+static void send_message_of(uint64_t n)
 {
-	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+	const DAT_DTO_COOKIE cookie = { .as_64 = n };
 
 	ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
 	ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static void send_message(void)
+{
+	send_message_of(1);
 }
 
 static void expect_message(void)
@@ -238,14 +243,8 @@ static void dequeue_in_order(unsigned n)
 
 static void send_batch(unsigned messages)
 {
-	for (uint64_t i = 0; i < messages; i++) {
-		const DAT_DTO_COOKIE cookie = { .as_64 = i };
-
-		ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie,
-				    DAT_COMPLETION_DEFAULT_FLAG));
-		ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie,
-				    DAT_COMPLETION_DEFAULT_FLAG));
-	}
+	for (uint64_t i = 0; i < messages; i++)
+		send_message_of(i);
 }
 
 /* The service thread takes those that are left of it in. */

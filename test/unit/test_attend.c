@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who listens to the connection manager: the service thread, a thread that waits, or nobody. */
-#include <stdio.h>
-#include <sys/epoll.h>
-
 #include "harness.h"
 
 #define AWAY_TIME UINT64_C(2000000) /* ns, as in core/attend.c */
@@ -22,24 +19,11 @@ static void teardown(void)
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
 }
 
-/* Does the service thread wake up for what the device reports? The kernel knows. */
+/* Does the service thread wake up for what the device reports? */
 static bool service_listens(void)
 {
-	unsigned events, listens = 0;
-	char path[64], line[128];
-	FILE *members;
-	int fd;
-
 	fake_wait_idle(0);
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ia->service.epoll);
-	members = fopen(path, "re");
-	while (members && fgets(line, sizeof(line), members))
-		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 &&
-		    fd == ia->service.dev_fds[0])
-			listens = events & EPOLLIN;
-	if (members)
-		fclose(members);
-	return listens;
+	return epoll_reports(ia->service.epoll, ia->service.dev_fds[0]);
 }
 
 /* ---- waits ---- */
@@ -53,7 +37,7 @@ static DAT_EVD_HANDLE conn_evd_create(void)
 }
 
 /* Connects to where nobody listens. The answer is on the wire until fake_step_cm delivers it. */
-static DAT_EP_HANDLE connect_in_vain(DAT_EVD_HANDLE evd)
+static void connect_in_vain(DAT_EVD_HANDLE evd)
 {
 	struct sockaddr_in to = side.address;
 	DAT_EP_HANDLE ep;
@@ -61,7 +45,6 @@ static DAT_EP_HANDLE connect_in_vain(DAT_EVD_HANDLE evd)
 	ck_dat(ep_create(ia, side.pz, side.recv_evd, side.request_evd, evd, NULL, &ep));
 	ck_dat(ep_connect(ep, (DAT_IA_ADDRESS_PTR)&to, 4242, DAT_TIMEOUT_INFINITE, 0, NULL,
 			  DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG));
-	return ep;
 }
 
 static unsigned waiters; /* those that sleep */
@@ -186,18 +169,31 @@ static void do_nothing(struct work *work)
 	(void)work;
 }
 
+/* From here on the service thread leaves it to the waiter what both know of. */
+static void service_thread_look(void)
+{
+	struct work work = { .run = do_nothing };
+
+	service_queue_work(ia, &work);
+	fake_wait_idle(1);
+}
+
+static void waiter_turn_away(struct waiter *waiter)
+{
+	ck_dat(evd_set_unwaitable(waiter->evd));
+	(void)waiter_join(waiter);
+}
+
 /* One thread of the two wakes up for that. */
 START_TEST(who_listens_wakes_up_when_the_device_is_due)
 {
-	struct work work = { .run = do_nothing };
 	const uint64_t began = tp_now();
 	struct waiter waiter;
 	unsigned calls, polls;
 
 	fake_alarm(ia->dev, began + 1000);
 	waiter_begin(&waiter, side.connect_evd);
-	service_queue_work(ia, &work); /* from here on the service thread leaves it to the other */
-	fake_wait_idle(1);
+	service_thread_look();
 	calls = fake_calls("dev_progress");
 	polls = fake_polls();
 	fake_clock_advance(999);
@@ -214,25 +210,20 @@ START_TEST(who_listens_wakes_up_when_the_device_is_due)
 	fake_clock_advance(1000);
 	fake_wait_idle(1);
 	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
-	ck_dat(evd_set_unwaitable(side.connect_evd));
-	(void)waiter_join(&waiter);
-	ck_dat(evd_clear_unwaitable(side.connect_evd));
+	waiter_turn_away(&waiter);
 }
 END_TEST
 
 /* Who has known that leaves it to the service thread. */
 START_TEST(the_device_is_due_when_a_waiter_has_left)
 {
-	struct work work = { .run = do_nothing };
 	struct waiter waiter;
 	unsigned calls;
 
 	fake_alarm(ia->dev, tp_now() + 5000);
 	waiter_begin(&waiter, side.connect_evd);
-	service_queue_work(ia, &work);
-	fake_wait_idle(1);
-	ck_dat(evd_set_unwaitable(side.connect_evd));
-	(void)waiter_join(&waiter);
+	service_thread_look();
+	waiter_turn_away(&waiter);
 	fake_wait_idle(0);
 	calls = fake_calls("dev_progress");
 	fake_clock_advance(5000);

@@ -2,8 +2,6 @@
 /* The service thread of an IA: queued work, timers, completion channels, and signals. */
 #include <semaphore.h>
 #include <signal.h>
-#include <stdio.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -433,23 +431,10 @@ START_TEST(a_call_handles_the_events_that_it_causes)
 }
 END_TEST
 
-/* Does the service thread wake up for what the device reports? The kernel knows. */
+/* Does the service thread wake up for what the device reports? */
 static bool device_is_watched(void)
 {
-	unsigned events, watched = 0;
-	char path[64], line[128];
-	FILE *members;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ia->service.epoll);
-	members = fopen(path, "re");
-	while (members && fgets(line, sizeof(line), members))
-		if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 &&
-		    fd == ia->service.dev_fds[0])
-			watched = events & EPOLLIN;
-	if (members)
-		fclose(members);
-	return watched;
+	return epoll_reports(ia->service.epoll, ia->service.dev_fds[0]);
 }
 
 START_TEST(each_call_that_attends_to_the_device_silences_it_meanwhile)

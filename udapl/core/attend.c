@@ -86,7 +86,7 @@ int attend_wait_begin(struct ia *ia, uint64_t *due)
 	*due = TP_NEVER;
 	mutex_lock(&ia->lock);
 	if (attendance->lent || !silence_locked(ia)) {
-		atomic_fetch_add(&attendance->others, 1);
+		attend_others_more(attendance);
 	} else {
 		uint64_t now = tp_now();
 
@@ -137,7 +137,7 @@ void attend_wait_end(struct ia *ia, bool listened)
 	if (listened)
 		waiter_leave_locked(ia);
 	else
-		atomic_fetch_sub(&ia->attendance.others, 1);
+		attend_others_less(&ia->attendance);
 	mutex_unlock(&ia->lock);
 }
 

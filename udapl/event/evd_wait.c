@@ -349,6 +349,12 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 	return ret;
 }
 
+/* Has the EVD events of connections, and no completions? Then its waiter may handle what comes. */
+static bool waits_for_connections(const struct evd *evd)
+{
+	return evd->flags & EVD_FLAGS_CONNECTIONS && !evd->cq;
+}
+
 /*
  * The thread does not sleep any more: gives back what it slept on. Returns whether the completion
  * queue was armed for others, who sleep on its channel now.
@@ -358,9 +364,6 @@ static bool sleep_give_back(struct evd *evd)
 	bool armed = evd->cq && evd_channel_return(evd), woken;
 	int fd;
 
-	if (evd->attends)
-		attend_wait_end(evd->obj.ia, evd->listens);
-	evd->attends = false;
 	spin_lock(&evd->lock);
 	fd = evd->wakefd;
 	woken = evd->woken;
@@ -371,6 +374,8 @@ static bool sleep_give_back(struct evd *evd)
 		wakefd_clear(fd);
 	if (fd >= 0)
 		wakefd_give(&evd->obj.ia->wakefds, fd);
+	if (fd >= 0 && waits_for_connections(evd))
+		attend_wait_end(evd->obj.ia, evd->listens);
 	return armed;
 }
 
@@ -524,8 +529,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
-	evd->attends = evd->flags & EVD_FLAGS_CONNECTIONS && !evd->cq;
-	if (evd->attends)
+	if (waits_for_connections(evd))
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
 	evd->listens = dev_fd >= 0;
 	evd_counts(evd, EVD_WAIT_BLOCKED);

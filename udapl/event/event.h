@@ -117,10 +117,10 @@ struct evd {
 	unsigned dto_depth;
 	/* lock; wakes the waiter for everything that is not a completion; -1: none sleeps */
 	int wakefd;
-	bool woken;	       /* lock; wakefd was signalled */
-	bool attends, listens; /* the waiter; between attend_wait_begin and _end, and as what */
-	uint64_t due;	       /* the waiter; when it calls attend_wait_ready in any case */
-	struct watch watch;    /* its completion channel */
+	bool woken;	    /* lock; wakefd was signalled */
+	bool listens;	    /* the waiter; to the connection manager, see attend_wait_begin */
+	uint64_t due;	    /* the waiter; when it calls attend_wait_ready in any case */
+	struct watch watch; /* its completion channel */
 	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
 	struct cno *cno;			/* ia->lock and lock */
 	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
