@@ -345,11 +345,11 @@ enum tp_arm {
 int tp_cq_create(struct tp_dev *dev, unsigned depth, struct evd *evd, struct tp_cq **cq);
 /* Destroys it. No queue pair uses it, no thread polls or sleeps on it. ia->lock is held. */
 void tp_cq_destroy(struct tp_cq *cq);
-/* Returns its entries, at least as many as were asked for. ia->lock is held. */
+/* Returns its entries, at least as many as were asked for. evd->cq_lock is held. */
 unsigned tp_cq_depth(const struct tp_cq *cq);
 /*
  * Makes it at least @depth entries long. It is called only if the device has TP_CAP_CQ_RESIZE, with
- * ia->lock held. It may sleep, so it may run beside tp_cq_poll.
+ * evd->cq_lock held. It may sleep, so it may run beside all others but tp_cq_destroy.
  */
 int tp_cq_resize(struct tp_cq *cq, unsigned depth);
 /*

@@ -208,6 +208,159 @@ START_TEST(an_abrupt_close_waits_for_a_queue_pair_that_is_made)
 }
 END_TEST
 
+/* ---- a completion queue is resized ---- */
+
+/* A call that has the completion queue of an EVD resized. */
+struct resizer {
+	DAT_EVD_HANDLE evd;
+	DAT_COUNT events; /* qlen; of an endpoint, the receives */
+	bool by_endpoint; /* dat_ep_create, of one that has the EVD for receives */
+	bool stays;	  /* in the transport, until fake_go_on */
+	DAT_EP_HANDLE ep;
+	DAT_RETURN ret;
+	pthread_t thread;
+	_Atomic pid_t tid;
+	atomic_bool over;
+};
+
+static void *resize(void *arg)
+{
+	struct resizer *resizer = arg;
+	DAT_EP_ATTR attr = ep_attr_default(client);
+
+	atomic_store(&resizer->tid, gettid());
+	attr.max_recv_dtos = resizer->events;
+	if (resizer->stays)
+		fake_stay(1);
+	if (resizer->by_endpoint)
+		resizer->ret = ep_create(client->ia, client->pz, resizer->evd, client->request_evd,
+					 client->connect_evd, &attr, &resizer->ep);
+	else
+		resizer->ret = evd_resize(resizer->evd, resizer->events);
+	fake_stay(0);
+	atomic_store(&resizer->over, true);
+	return NULL;
+}
+
+static void resizer_start(struct resizer *resizer)
+{
+	resizer->thread = consumer_thread_start(resize, resizer);
+	if (resizer->stays)
+		ck_assert(fake_wait_stay());
+}
+
+/* Starts a thread that waits for another one, which stays; or, if the code is wrong, does not. */
+static void resizer_start_behind(struct resizer *resizer)
+{
+	resizer_start(resizer);
+	while (!atomic_load(&resizer->over) && !race_is_asleep(atomic_load(&resizer->tid)))
+		sched_yield();
+}
+
+static void resizer_end(struct resizer *resizer)
+{
+	consumer_thread_join(resizer->thread);
+	ck_dat(resizer->ret);
+	if (resizer->by_endpoint)
+		ck_dat(ep_free(resizer->ep));
+}
+
+/* By dat_evd_resize, and by dat_ep_create. */
+START_TEST(connections_are_made_while_a_queue_is_resized)
+{
+	struct resizer resizer = { .events = 200, .by_endpoint = _i, .stays = true };
+
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(&resizer);
+	pair_connect(&pair);
+	fake_go_on();
+	resizer_end(&resizer);
+	ck_assert_uint_ge(tp_cq_depth(cq_of_evd(resizer.evd)), 200);
+	ck_dat(evd_free(resizer.evd));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Two calls at once, of either kind: the one that needs less comes first, and is slow. */
+START_TEST(a_queue_that_is_resized_twice_at_once_has_the_larger_size)
+{
+	struct resizer slow = { .events = 100, .by_endpoint = _i & 1, .stays = true };
+	struct resizer other = { .events = 1000, .by_endpoint = _i & 2 };
+
+	side_open(client, "fake0");
+	slow.evd = other.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(&slow);
+	resizer_start_behind(&other);
+	fake_go_on();
+	consumer_thread_join(slow.thread);
+	consumer_thread_join(other.thread);
+	ck_assert_uint_ge(tp_cq_depth(cq_of_evd(slow.evd)),
+			  _i == 3 ? 1100 : 1000); /* two endpoints need room for both */
+	ck_dat(slow.ret);
+	ck_dat(other.ret);
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+}
+END_TEST
+
+static void go_on(void *unused)
+{
+	(void)unused;
+	fake_go_on();
+}
+
+START_TEST(who_frees_an_evd_waits_for_its_resize)
+{
+	struct resizer resizer = { .events = 200, .stays = true };
+
+	side_open(client, "fake0");
+	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(&resizer);
+	race_call(RACE_EXPEL, resizer.evd, go_on, NULL);
+	if (_i)
+		ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	else
+		ck_dat(evd_free(resizer.evd));
+	ck_assert(race_happened(RACE_EXPEL));
+	resizer_end(&resizer);
+	if (!_i)
+		side_close(client);
+}
+END_TEST
+
+START_TEST(an_evd_is_in_use_while_it_grows_for_an_endpoint)
+{
+	struct resizer resizer = { .events = 200, .by_endpoint = true, .stays = true };
+
+	side_open(client, "fake0");
+	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(&resizer);
+	ck_dat_is(evd_free(resizer.evd), BAD_STATE(EVD_IN_USE));
+	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	fake_go_on();
+	resizer_end(&resizer);
+	ck_dat(evd_free(resizer.evd));
+	side_close(client);
+}
+END_TEST
+
+START_TEST(an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint)
+{
+	struct resizer resizer = { .events = 200, .by_endpoint = true, .stays = true };
+	pthread_t closer;
+
+	side_open(client, "fake0");
+	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(&resizer);
+	closer = waiting_closer_start();
+	fake_go_on();
+	consumer_thread_join(resizer.thread);
+	consumer_thread_join(closer);
+	ck_dat_is(resizer.ret, BAD_HANDLE(IA));
+}
+END_TEST
+
 /* ---- the lock of an EVD is let go of to allocate slots ---- */
 
 #define BACKLOG 100 /* completions of the client, more than its event queue has slots for */
@@ -1197,6 +1350,11 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, connections_are_made_while_a_queue_pair_is_made);
 	tcase_add_test(cases, what_a_queue_pair_uses_is_held_while_it_is_made);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_pair_that_is_made);
+	tcase_add_loop_test(cases, connections_are_made_while_a_queue_is_resized, 0, 2);
+	tcase_add_loop_test(cases, a_queue_that_is_resized_twice_at_once_has_the_larger_size, 0, 4);
+	tcase_add_loop_test(cases, who_frees_an_evd_waits_for_its_resize, 0, 2);
+	tcase_add_test(cases, an_evd_is_in_use_while_it_grows_for_an_endpoint);
+	tcase_add_test(cases, an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
 			    COUNT(waits));
 	tcase_add_test(cases, a_queue_that_has_become_longer_meanwhile_stays_so);

@@ -29,6 +29,7 @@ enum lock_rank {
 	RANK_PROVIDERS,
 	RANK_CNO_WATCH,
 	RANK_CHANNEL,
+	RANK_CQ_DEPTH,
 	RANK_CQS,
 	RANK_MR_EVENTS,
 	/* spinlocks */

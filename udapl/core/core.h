@@ -17,6 +17,7 @@
  *	provider_lock		mutex (names.c); the list of announced names
  *	cno->watch.lock		mutex; who sleeps on the completion channels of its EVDs
  *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
+ *	evd->cq_lock		mutex; resizing the completion queue
  *	ep->send_lock		spin, as are recv_lock and srq->post_lock; claiming a slot and
  *				posting, in one direction, on a thread-safe IA
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
@@ -372,8 +373,9 @@ struct ia {
 	const struct tp_attr *attr;
 	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
-	unsigned creating;	    /* lock; calls that make an object without the lock */
-	pthread_cond_t waiter_left; /* lock; a waiter has left an EVD or CNO that is going away */
+	unsigned creating; /* lock; calls that make an object without the lock */
+	/* lock; a waiter has left an EVD or CNO, or a call an EVD, that is going away */
+	pthread_cond_t waiter_left;
 	struct service service;
 	struct attendance attendance;
 	bool failed; /* lock; the device has failed or was removed, which was reported */

@@ -42,18 +42,18 @@ struct evd **ep_evd_of_role(struct ep *ep, unsigned role)
  * Returns the attributes that decide how much room the EVDs need. With an SRQ the queue decides how
  * many receives may complete, not the endpoint.
  */
-static DAT_EP_ATTR role_attr(const struct ep *ep)
+static DAT_EP_ATTR role_attr(const DAT_EP_ATTR *of_ep, const struct srq *srq)
 {
-	DAT_EP_ATTR attr = ep->attr;
+	DAT_EP_ATTR attr = *of_ep;
 
-	if (ep->srq)
+	if (srq)
 		attr.max_recv_dtos = 0;
 	return attr;
 }
 
 static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role)
 {
-	const DAT_EP_ATTR attr = role_attr(ep);
+	const DAT_EP_ATTR attr = role_attr(&ep->attr, ep->srq);
 
 	assert_locked(&ep->obj.ia->lock);
 	if (ep->srq && role == EVD_ROLE_RECV)
@@ -68,7 +68,8 @@ static DAT_RETURN attach_role_locked(struct ep *ep, struct evd *evd, enum evd_ro
 				     struct ep *heir)
 {
 	const bool replaces = heir && *ep_evd_of_role(heir, role) == evd;
-	const DAT_EP_ATTR attr = role_attr(ep), replaced = role_attr(replaces ? heir : ep);
+	const DAT_EP_ATTR attr = role_attr(&ep->attr, ep->srq);
+	const DAT_EP_ATTR replaced = role_attr(replaces ? &heir->attr : &ep->attr, ep->srq);
 	DAT_RETURN ret = evd_attach_locked(ep->obj.ia, evd, role, &attr,
 					   replaces ? &replaced : NULL);
 
@@ -112,6 +113,14 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 		*ep_evd_of_role(ep, role) = evd;
 	}
 	return DAT_SUCCESS;
+}
+
+/* Has the device make room for the completions of what is attached next, without ia->lock. */
+static DAT_RETURN grow_evds_ahead(struct ia *ia, const struct ep_parts *parts)
+{
+	const DAT_EP_ATTR attr = role_attr(&parts->attr, parts->srq);
+
+	return evd_grow_ahead(ia, parts->evds[EVD_ROLE_RECV], parts->evds[EVD_ROLE_REQUEST], &attr);
 }
 
 static unsigned max_request_segments(const DAT_EP_ATTR *attr)
@@ -405,8 +414,10 @@ static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, D
 
 	if (!ia_creation_begin(ia))
 		return BAD_HANDLE(IA);
+	ret = grow_evds_ahead(ia, parts);
 	mutex_lock(&ia->lock);
-	ret = ep_begin_locked(ia, parts, &ep);
+	if (ret == DAT_SUCCESS)
+		ret = ep_begin_locked(ia, parts, &ep);
 	if (ret == DAT_SUCCESS)
 		ret = ep_finish_relock(ep, parts);
 	if (ret == DAT_SUCCESS) {

@@ -110,13 +110,13 @@ static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role rol
 }
 
 /* Makes the completion queue hold at least @depth entries. */
-static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
+static DAT_RETURN cq_resize_locked(struct evd *evd, unsigned depth)
 {
 	const struct tp_attr *attr = evd->obj.ia->attr;
 	const unsigned now = tp_cq_depth(evd->cq);
 	int err;
 
-	assert_locked(&evd->obj.ia->lock);
+	assert_locked(&evd->cq_lock);
 	if (depth <= now)
 		return DAT_SUCCESS;
 	if (depth > attr->max_cqe) {
@@ -139,6 +139,19 @@ static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
 	return status_of_made(err, DAT_RESOURCE_TEVD);
 }
 
+static DAT_RETURN cq_grow_locked(struct evd *evd, unsigned want)
+{
+	const struct tp_attr *attr = evd->obj.ia->attr;
+	const unsigned now = tp_cq_depth(evd->cq);
+	const unsigned ample = (unsigned)min_u64(2 * (uint64_t)now, attr->max_cqe);
+
+	assert_locked(&evd->cq_lock);
+	if (now < want && want < ample && attr->caps & TP_CAP_CQ_RESIZE &&
+	    !tp_cq_resize(evd->cq, ample))
+		return DAT_SUCCESS;
+	return cq_resize_locked(evd, want);
+}
+
 /*
  * Makes the completion queue hold @depth entries more than the roles so far need. One direction of
  * an endpoint has at most as many completions as its depth, so a queue as deep as the sum can't
@@ -147,15 +160,16 @@ static DAT_RETURN cq_resize(struct evd *evd, unsigned depth)
  */
 static DAT_RETURN cq_grow(struct evd *evd, unsigned depth)
 {
-	const struct tp_attr *attr = evd->obj.ia->attr;
-	const unsigned want = evd->dto_depth + depth, now = tp_cq_depth(evd->cq);
-	const unsigned ample = (unsigned)min_u64(2 * (uint64_t)now, attr->max_cqe);
+	DAT_RETURN ret;
+	unsigned want;
 
-	assert_locked(&evd->obj.ia->lock);
-	if (now < want && want < ample && attr->caps & TP_CAP_CQ_RESIZE &&
-	    !tp_cq_resize(evd->cq, ample))
-		return DAT_SUCCESS;
-	return cq_resize(evd, want);
+	spin_lock(&evd->lock);
+	want = evd->dto_depth + depth;
+	spin_unlock(&evd->lock);
+	mutex_lock(&evd->cq_lock);
+	ret = cq_grow_locked(evd, want);
+	mutex_unlock(&evd->cq_lock);
+	return ret;
 }
 
 /*
@@ -174,7 +188,38 @@ static void evd_put_unlock(struct evd *evd)
 		return;
 	free(evd->queue.slots); /* an endpoint of another IA may have made room meanwhile */
 	mutex_destroy(&evd->watch.lock);
+	mutex_destroy(&evd->cq_lock);
 	obj_free(&evd->obj);
+}
+
+/*
+ * Makes room in the completion queue of @handle, or is silent if that is none: it is checked again
+ * when it is attached. The hold keeps it from being freed.
+ */
+static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned depth)
+{
+	struct evd *evd = handle;
+	DAT_RETURN ret = DAT_SUCCESS;
+
+	if (!evd || !obj_hold(ia, evd, DAT_HANDLE_TYPE_EVD))
+		return DAT_SUCCESS;
+	if (evd->cq)
+		ret = cq_grow(evd, depth);
+	obj_put(&evd->obj);
+	return ret;
+}
+
+DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
+			  const DAT_EP_ATTR *attr)
+{
+	const unsigned recv_depth = role_depth(ia, EVD_ROLE_RECV, attr);
+	const unsigned request_depth = role_depth(ia, EVD_ROLE_REQUEST, attr);
+	DAT_RETURN ret;
+
+	if (recv == request)
+		return grow_ahead(ia, recv, recv_depth + request_depth);
+	ret = grow_ahead(ia, recv, recv_depth);
+	return ret == DAT_SUCCESS ? grow_ahead(ia, request, request_depth) : ret;
 }
 
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
@@ -396,6 +441,7 @@ static DAT_RETURN evd_prepare(struct ia *ia, DAT_COUNT qlen, DAT_EVD_FLAGS flags
 	if (!evd)
 		return NO_RESOURCE(MEMORY);
 	spin_init(&evd->lock, RANK_EVD);
+	mutex_init(&evd->cq_lock, RANK_CQ_DEPTH);
 	evd->flags = flags;
 	evd->is_sink = is_sink;
 	evd->slow_path = flags & EVD_FLAGS_COMPLETION ? 0 : EVD_NO_CQ;
@@ -628,7 +674,7 @@ void evd_expel_waiter_relock(struct evd *evd)
 	spin_lock(&evd->lock);
 	evd->slow_path |= EVD_CLOSING;
 	evd_wake_locked(evd);
-	while (evd->slow_path & EVD_WAITER) {
+	while (evd->slow_path & EVD_WAITER || evd->resizers) {
 		spin_unlock(&evd->lock);
 		race_reach(RACE_EXPEL, evd);
 		cond_wait_relock(&ia->waiter_left, &ia->lock);
@@ -748,6 +794,24 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd)
 	return waitable_change(evd, true);
 }
 
+/* Resizes the completion queue, without ia->lock meanwhile: who frees the EVD waits. */
+static DAT_RETURN cq_resize_relock(struct evd *evd, unsigned depth)
+{
+	struct ia *ia = evd->obj.ia;
+	DAT_RETURN ret;
+
+	assert_locked(&ia->lock);
+	evd->resizers++;
+	mutex_unlock(&ia->lock);
+	mutex_lock(&evd->cq_lock);
+	ret = cq_resize_locked(evd, depth);
+	mutex_unlock(&evd->cq_lock);
+	mutex_lock(&ia->lock);
+	if (--evd->resizers == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
+	return ret;
+}
+
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 {
 	CANCEL_FORBIDDEN;
@@ -761,7 +825,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	if (qlen <= 0 || qlen > attr_max_evd_qlen(ia))
 		ret = BAD_ARG(2);
 	else if (evd->cq)
-		ret = cq_resize(evd, (unsigned)qlen);
+		ret = cq_resize_relock(evd, (unsigned)qlen);
 	if (ret == DAT_SUCCESS)
 		ret = evd_set_qlen_locked(evd, qlen);
 	mutex_unlock(&ia->lock);

@@ -132,6 +132,8 @@ struct evd {
 	 */
 	unsigned reporting_eps;
 	struct pool_share *shares; /* ia->lock */
+	struct mutex cq_lock;	   /* how long cq is; held while the device resizes it */
+	unsigned resizers;	   /* ia->lock; threads in dat_evd_resize that do not hold it */
 	struct counter counters[EVD_ALL_COUNTERS];
 };
 
@@ -196,11 +198,19 @@ DAT_RETURN evd_sink_locked(struct ia *ia, struct evd **evd);
  */
 void evd_destroy_locked(struct evd *evd);
 /*
- * For an EVD that is retired: wakes the waiter, if any, and waits until it has left, without
- * ia->lock meanwhile.
+ * For an EVD that is retired: wakes the waiter, if any, and waits until it has left, and who
+ * resizes the EVD, without ia->lock meanwhile.
  */
 void evd_expel_waiter_relock(struct evd *evd);
 
+/*
+ * For dat_ep_create, before it takes ia->lock, with which it attaches these EVDs next: has the
+ * device make room for completions of an endpoint with @attr. Threads that do so at the same time
+ * may find that it is not enough for all; evd_attach_locked makes more. A handle that is no EVD of
+ * @ia is passed over. The IA is kept open by ia_creation_begin.
+ */
+DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
+			  const DAT_EP_ATTR *attr);
 /*
  * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for its completions,
  * and takes a hold. Only in the connect role the EVD may belong to another IA. An attachment with
