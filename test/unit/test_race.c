@@ -361,6 +361,239 @@ START_TEST(an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint)
 }
 END_TEST
 
+/* ---- an object is freed by another thread, just before a call takes the lock ---- */
+
+/* What the calls below are given: an object of each kind, all of the server. */
+static DAT_HANDLE objects[OBJ_KINDS];
+#define OBJECT(kind) objects[DAT_HANDLE_TYPE_##kind]
+
+static void free_object(void *type)
+{
+	switch ((DAT_HANDLE_TYPE)(uintptr_t)type) {
+	case DAT_HANDLE_TYPE_EP:
+		ck_dat(ep_free(OBJECT(EP)));
+		break;
+	case DAT_HANDLE_TYPE_EVD:
+		ck_dat(evd_free(OBJECT(EVD)));
+		break;
+	case DAT_HANDLE_TYPE_SRQ:
+		ck_dat(srq_free(OBJECT(SRQ)));
+		break;
+	case DAT_HANDLE_TYPE_PSP:
+		ck_dat(psp_free(OBJECT(PSP)));
+		break;
+	case DAT_HANDLE_TYPE_RSP:
+		ck_dat(rsp_free(OBJECT(RSP)));
+		break;
+	default:
+		ck_dat(cr_accept(OBJECT(CR), server->ep, 0, NULL));
+	}
+}
+
+static DAT_RETURN connect_freed(void)
+{
+	return ep_connect(OBJECT(EP), (DAT_IA_ADDRESS_PTR)&client->address, 1000,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG);
+}
+
+static DAT_RETURN dup_connect_freed(void)
+{
+	return ep_dup_connect(OBJECT(EP), server->ep, DAT_TIMEOUT_INFINITE, 0, NULL,
+			      DAT_QOS_BEST_EFFORT);
+}
+
+static DAT_RETURN reserve_freed(void)
+{
+	DAT_RSP_HANDLE rsp;
+
+	return rsp_create(server->ia, 42002, OBJECT(EP), server->cr_evd, &rsp);
+}
+
+static DAT_RETURN disconnect_freed(void)
+{
+	return ep_disconnect(OBJECT(EP), DAT_CLOSE_ABRUPT_FLAG);
+}
+
+static DAT_RETURN reset_freed(void)
+{
+	return ep_reset(OBJECT(EP));
+}
+
+static DAT_RETURN modify_freed(void)
+{
+	DAT_EP_PARAM param = { .ep_attr.max_recv_dtos = 4 };
+
+	return ep_modify(OBJECT(EP), DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &param);
+}
+
+static DAT_RETURN query_freed_ep(void)
+{
+	DAT_EP_PARAM param;
+
+	return ep_query(OBJECT(EP), DAT_EP_FIELD_ALL, &param);
+}
+
+static DAT_RETURN free_freed_ep(void)
+{
+	return ep_free(OBJECT(EP));
+}
+
+static DAT_RETURN resize_freed_evd(void)
+{
+	return evd_resize(OBJECT(EVD), 100);
+}
+
+static DAT_RETURN enable_freed(void)
+{
+	return evd_enable(OBJECT(EVD));
+}
+
+static DAT_RETURN give_cno_to_freed(void)
+{
+	return evd_modify_cno(OBJECT(EVD), DAT_HANDLE_NULL);
+}
+
+static DAT_RETURN free_freed_evd(void)
+{
+	return evd_free(OBJECT(EVD));
+}
+
+static DAT_RETURN resize_freed_srq(void)
+{
+	return srq_resize(OBJECT(SRQ), 100);
+}
+
+static DAT_RETURN watch_freed(void)
+{
+	return srq_set_lw(OBJECT(SRQ), 1);
+}
+
+static DAT_RETURN query_freed_srq(void)
+{
+	DAT_SRQ_PARAM param;
+
+	return srq_query(OBJECT(SRQ), DAT_SRQ_FIELD_ALL, &param);
+}
+
+static DAT_RETURN free_freed_srq(void)
+{
+	return srq_free(OBJECT(SRQ));
+}
+
+static DAT_RETURN free_freed_psp(void)
+{
+	return psp_free(OBJECT(PSP));
+}
+
+static DAT_RETURN query_freed_rsp(void)
+{
+	DAT_RSP_PARAM param;
+
+	return rsp_query(OBJECT(RSP), DAT_RSP_FIELD_ALL, &param);
+}
+
+static DAT_RETURN free_freed_rsp(void)
+{
+	return rsp_free(OBJECT(RSP));
+}
+
+static DAT_RETURN accept_accepted(void)
+{
+	return cr_accept(OBJECT(CR), server->ep, 0, NULL);
+}
+
+static DAT_RETURN hand_accepted_off(void)
+{
+	return cr_handoff(OBJECT(CR), 42001);
+}
+
+static const struct {
+	DAT_HANDLE_TYPE kind;
+	DAT_RETURN (*call)(void);
+	DAT_RETURN want;
+} overtaken[] = {
+	{ DAT_HANDLE_TYPE_EP, connect_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, dup_connect_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, reserve_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, disconnect_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, reset_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, modify_freed, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, query_freed_ep, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EP, free_freed_ep, BAD_HANDLE(EP) },
+	{ DAT_HANDLE_TYPE_EVD, resize_freed_evd, BAD_EVD },
+	{ DAT_HANDLE_TYPE_EVD, enable_freed, BAD_EVD },
+	{ DAT_HANDLE_TYPE_EVD, give_cno_to_freed, BAD_EVD },
+	{ DAT_HANDLE_TYPE_EVD, free_freed_evd, BAD_EVD },
+	{ DAT_HANDLE_TYPE_SRQ, resize_freed_srq, BAD_HANDLE(SRQ) },
+	{ DAT_HANDLE_TYPE_SRQ, watch_freed, BAD_HANDLE(SRQ) },
+	{ DAT_HANDLE_TYPE_SRQ, query_freed_srq, BAD_HANDLE(SRQ) },
+	{ DAT_HANDLE_TYPE_SRQ, free_freed_srq, BAD_HANDLE(SRQ) },
+	{ DAT_HANDLE_TYPE_PSP, free_freed_psp, BAD_HANDLE(PSP) },
+	{ DAT_HANDLE_TYPE_RSP, query_freed_rsp, BAD_HANDLE(RSP) },
+	{ DAT_HANDLE_TYPE_RSP, free_freed_rsp, BAD_HANDLE(RSP) },
+	{ DAT_HANDLE_TYPE_CR, accept_accepted, BAD_HANDLE(CR) },
+	{ DAT_HANDLE_TYPE_CR, hand_accepted_off, BAD_HANDLE(CR) },
+};
+
+static void objects_make(void)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = 8, .max_recv_iov = 1 };
+
+	side_open(client, "fake0");
+	side_open(server, "fake1");
+	OBJECT(EP) = side_create_ep(server, NULL);
+	OBJECT(EVD) = side_create_evd(server, 8, DAT_EVD_DTO_FLAG);
+	ck_dat(srq_create(server->ia, server->pz, &attr, &OBJECT(SRQ)));
+	ck_dat(psp_create(server->ia, 42000, server->cr_evd, DAT_PSP_CONSUMER_FLAG, &OBJECT(PSP)));
+	ck_dat(rsp_create(server->ia, 42001, DAT_HANDLE_NULL, server->cr_evd, &OBJECT(RSP)));
+	ck_dat(ep_connect(client->ep, (DAT_IA_ADDRESS_PTR)&server->address, 42000,
+			  DAT_TIMEOUT_INFINITE, 0, NULL, DAT_QOS_BEST_EFFORT,
+			  DAT_CONNECT_DEFAULT_FLAG));
+	OBJECT(CR) = expect_event(server->cr_evd, DAT_CONNECTION_REQUEST_EVENT)
+			     .event_data.cr_arrival_event_data.cr_handle;
+}
+
+START_TEST(a_handle_that_is_freed_just_before_a_call_is_refused)
+{
+	const DAT_HANDLE_TYPE kind = overtaken[_i].kind;
+	DAT_HANDLE freed;
+
+	objects_make();
+	freed = objects[kind];
+	race_call(RACE_LOCK, freed, free_object, (void *)(uintptr_t)kind);
+	ck_dat_is(overtaken[_i].call(), overtaken[_i].want);
+	ck_assert(race_happened(RACE_LOCK));
+	ck_assert(!obj_valid(NULL, freed, kind));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* The endpoint is the other object of the call. */
+START_TEST(an_endpoint_that_is_freed_just_before_it_accepts_is_refused)
+{
+	objects_make();
+	race_call(RACE_LOCK, OBJECT(CR), free_object, (void *)DAT_HANDLE_TYPE_EP);
+	ck_dat_is(cr_accept(OBJECT(CR), OBJECT(EP), 0, NULL), BAD_HANDLE(EP));
+	ck_assert(race_happened(RACE_LOCK));
+	ck_dat(cr_accept(OBJECT(CR), server->ep, 0, NULL)); /* the request is as it was */
+	(void)expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+START_TEST(an_endpoint_whose_peer_is_asked_for_may_be_freed)
+{
+	objects_make();
+	race_call(RACE_LOCK, server->ep, free_object, (void *)DAT_HANDLE_TYPE_EP);
+	ck_dat_is(ep_dup_connect(server->ep, OBJECT(EP), DAT_TIMEOUT_INFINITE, 0, NULL,
+				 DAT_QOS_BEST_EFFORT),
+		  BAD_HANDLE(EP));
+	ck_assert(race_happened(RACE_LOCK));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- the lock of an EVD is let go of to allocate slots ---- */
 
 #define BACKLOG 100 /* completions of the client, more than its event queue has slots for */
@@ -1355,6 +1588,10 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, who_frees_an_evd_waits_for_its_resize, 0, 2);
 	tcase_add_test(cases, an_evd_is_in_use_while_it_grows_for_an_endpoint);
 	tcase_add_test(cases, an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint);
+	tcase_add_loop_test(cases, a_handle_that_is_freed_just_before_a_call_is_refused, 0,
+			    COUNT(overtaken));
+	tcase_add_test(cases, an_endpoint_that_is_freed_just_before_it_accepts_is_refused);
+	tcase_add_test(cases, an_endpoint_whose_peer_is_asked_for_may_be_freed);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,
 			    COUNT(waits));
 	tcase_add_test(cases, a_queue_that_has_become_longer_meanwhile_stays_so);

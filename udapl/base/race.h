@@ -12,6 +12,7 @@
 /* Each has the kind of object that it concerns, what happens there, and the locks that are held. */
 enum race_point {
 	RACE_ROOM,   /* EVD; its lock was let go of to allocate slots of the event queue */
+	RACE_LOCK,   /* any; its handle is valid, and its IA is about to be locked; none */
 	RACE_CREATE, /* EVD; its completion queue is about to be made; none, in dat_evd_create */
 	RACE_ARM,    /* EVD; how to arm is chosen, the queue is not armed yet; watch.lock */
 	RACE_DISARM, /* EVD; nobody needs its channel, and it is disarmed next; ia->lock, or none */

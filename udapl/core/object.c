@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core.h"
+#include "base/race.h"
 
 #define FIRST_SLAB   16 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192
@@ -201,6 +202,22 @@ bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 	const struct obj *obj = handle;
 
 	return obj_exists(handle, type) && (!ia || obj->ia == ia);
+}
+
+bool obj_lock_ia(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+{
+	struct obj *obj = handle;
+	struct ia *ia;
+
+	if (!obj_exists(handle, type))
+		return false;
+	ia = obj->ia;
+	race_reach(RACE_LOCK, obj);
+	mutex_lock(&ia->lock);
+	if (obj_valid(ia, handle, type))
+		return true;
+	mutex_unlock(&ia->lock);
+	return false;
 }
 
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)

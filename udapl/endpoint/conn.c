@@ -147,16 +147,13 @@ DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger)
 {
 	struct ep *ep = handle;
-	struct ia *ia;
 	DAT_RETURN ret;
 
-	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	ia = ep->obj.ia;
-	mutex_lock(&ia->lock);
 	ret = ep_may(ep, trigger);
 	if (ret != DAT_SUCCESS)
-		mutex_unlock(&ia->lock);
+		mutex_unlock(&ep->obj.ia->lock);
 	return ret;
 }
 
@@ -929,7 +926,8 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	ret = copy_remote_address(remote, qual, &address);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	mutex_lock(&ia->lock);
+	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
 	attend_call_begin_locked(ia);
 	ret = connect_locked(ep, &args, &address);
 	attend_call_end_locked(ia);
@@ -946,6 +944,8 @@ static DAT_RETURN target_get_locked(const struct ep *other, struct ep_target *ta
 	DAT_EP_STATE state = (DAT_EP_STATE)ep_state(other);
 
 	assert_locked(&other->obj.ia->lock);
+	if (!obj_valid(NULL, (DAT_HANDLE)(uintptr_t)other, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP); /* it has just been freed */
 	if (state != DAT_EP_STATE_CONNECTED || !other->target.qual)
 		return status_of_ep_state(state);
 	*target = other->target;
@@ -979,7 +979,8 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	ret = connect_refused(ia, &args, 3);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	mutex_lock(&ia->lock);
+	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
 	attend_call_begin_locked(ia);
 	ret = ep_may(ep, ON_CONNECT);
 	if (ret == DAT_SUCCESS)

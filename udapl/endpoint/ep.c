@@ -695,8 +695,9 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		return BAD_HANDLE(EP);
 	if (!param)
 		return BAD_ARG(3);
+	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
-	mutex_lock(&ia->lock);
 	*param = (DAT_EP_PARAM){
 		.ia_handle = attr_ia_handle(ia),
 		.ep_state = (DAT_EP_STATE)ep_state(ep),

@@ -627,33 +627,14 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 	return ret;
 }
 
-/*
- * Returns the EVD of a handle, and takes the lock of its IA; or NULL, and takes none. It looks
- * again with the lock held, because another thread may have freed the EVD.
- */
-static struct evd *evd_find_lock(DAT_EVD_HANDLE handle)
-{
-	struct evd *evd = handle;
-	struct ia *ia;
-
-	if (!obj_valid(NULL, handle, DAT_HANDLE_TYPE_EVD))
-		return NULL;
-	ia = evd->obj.ia;
-	mutex_lock(&ia->lock);
-	if (obj_valid(ia, handle, DAT_HANDLE_TYPE_EVD))
-		return evd;
-	mutex_unlock(&ia->lock);
-	return NULL;
-}
-
 DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
-	struct evd *evd = evd_find_lock(handle);
+	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!evd)
+	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
@@ -715,11 +696,11 @@ DAT_RETURN evd_query(DAT_EVD_HANDLE handle, DAT_EVD_PARAM_MASK mask, DAT_EVD_PAR
 DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 {
 	CANCEL_FORBIDDEN;
-	struct evd *evd = evd_find_lock(handle);
+	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!evd)
+	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (cno == evd->cno) {
@@ -737,10 +718,10 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
-	struct evd *evd = evd_find_lock(handle);
+	struct evd *evd = handle;
 	bool before;
 
-	if (!evd)
+	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	spin_lock(&evd->lock);
 	before = evd->enabled;
@@ -815,11 +796,11 @@ static DAT_RETURN cq_resize_relock(struct evd *evd, unsigned depth)
 DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 {
 	CANCEL_FORBIDDEN;
-	struct evd *evd = evd_find_lock(handle);
+	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!evd)
+	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (qlen <= 0 || qlen > attr_max_evd_qlen(ia))

@@ -214,10 +214,13 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		return BAD_ARG(4);
 	if (private_data_size < 0 || (unsigned)private_data_size > max_reply(cr))
 		return BAD_ARG(3);
-	mutex_lock(&ia->lock);
+	if (!obj_lock_ia(cr, DAT_HANDLE_TYPE_CR))
+		return BAD_HANDLE(CR);
 	attend_call_begin_locked(ia);
-	ret = ep_accept_locked(cr->ep ? cr->ep : ep, &cr->request, cr->ep != NULL, private_data,
-			       (unsigned)private_data_size);
+	ret = BAD_HANDLE(EP);
+	if (cr->ep || obj_valid(ia, ep, DAT_HANDLE_TYPE_EP))
+		ret = ep_accept_locked(cr->ep ? cr->ep : ep, &cr->request, cr->ep != NULL,
+				       private_data, (unsigned)private_data_size);
 	if (ret == DAT_SUCCESS) {
 		ia_counts(ia, IA_SP_CR_ACCEPTED);
 		obj_retire_forced(&cr->obj); /* no object holds one */
@@ -311,10 +314,9 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qual)
 	struct ia *ia;
 	DAT_RETURN ret;
 
-	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR))
+	if (!obj_lock_ia(cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
-	mutex_lock(&ia->lock);
 	ret = cr_move_locked(cr, qual);
 	if (ret == DAT_SUCCESS) {
 		obj_retire_forced(&cr->obj); /* no object holds one */

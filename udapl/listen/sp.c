@@ -178,10 +178,9 @@ DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
 	struct sp *sp = handle;
 	struct ia *ia;
 
-	if (!obj_valid(NULL, sp, kind))
+	if (!obj_lock_ia(sp, kind))
 		return bad;
 	ia = sp->obj.ia;
-	mutex_lock(&ia->lock);
 	obj_retire_forced(&sp->obj); /* no object holds one */
 	sp_destroy_locked(sp);
 	mutex_unlock(&ia->lock);
@@ -242,7 +241,10 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE
 	ret = rsp_refused(ia, qual, ep, evd, out);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	mutex_lock(&ia->lock);
+	if (!ep)
+		mutex_lock(&ia->lock);
+	else if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+		return BAD_HANDLE(EP);
 	if (ep)
 		ret = ep_may(ep, ON_RESERVE);
 	if (ret == DAT_SUCCESS)
@@ -276,8 +278,9 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PAR
 		return BAD_HANDLE(RSP);
 	if (!param)
 		return BAD_ARG(3);
+	if (!obj_lock_ia(sp, DAT_HANDLE_TYPE_RSP))
+		return BAD_HANDLE(RSP);
 	ia = sp->obj.ia;
-	mutex_lock(&ia->lock);
 	*param = (DAT_RSP_PARAM){
 		.ia_handle = attr_ia_handle(ia),
 		.conn_qual = sp->conn_qual,
