@@ -2,7 +2,9 @@
 /* Who listens to the connection manager: the service thread, a thread that waits, or nobody. */
 #include "harness.h"
 
-#define AWAY_TIME UINT64_C(2000000) /* ns, as in core/attend.c */
+/* ns, as in core/attend.c */
+#define WAIT_TIME UINT64_C(2000000)
+#define AWAY_TIME UINT64_C(2000000)
 
 static struct side side;
 static struct ia *ia;
@@ -263,8 +265,8 @@ START_TEST(each_wait_makes_it_last)
 }
 END_TEST
 
-/* While a thread sleeps for long no time is measured; when it has left, it is. */
-START_TEST(a_long_wait_wakes_nobody_up)
+/* Over tcp the descriptor has data, too, which a thread that sleeps is not to serve for long. */
+START_TEST(a_long_wait_is_left_to_the_service_thread)
 {
 	struct waiter waiter;
 
@@ -272,15 +274,20 @@ START_TEST(a_long_wait_wakes_nobody_up)
 	fake_hold_cm(true);
 	connect_in_vain(side.connect_evd);
 	waiter_begin(&waiter, side.connect_evd);
-	fake_clock_advance(AWAY_TIME);
+	fake_clock_advance(WAIT_TIME - 1);
 	fake_wait_idle(1);
-	fake_limit_polls(3); /* neither thread wakes up meanwhile */
-	fake_clock_advance(100 * AWAY_TIME);
+	ck_assert(!service_listens());
+	fake_clock_advance(1);
+	fake_wait_idle(1);
+	ck_assert(service_listens());
+	fake_limit_polls(3); /* neither thread wakes up any more */
+	fake_clock_advance(100 * WAIT_TIME);
 	fake_wait_idle(1);
 	fake_limit_polls(1000);
 	fake_hold_cm(false);
 	waiter_is_refused(&waiter);
-	fake_clock_advance(AWAY_TIME);
+	ck_assert(service_listens());
+	wait_once(side.connect_evd); /* which is no series */
 	ck_assert(service_listens());
 }
 END_TEST
@@ -336,6 +343,24 @@ START_TEST(with_others_the_service_thread_listens)
 	}
 	wait_twice(side.connect_evd);
 	ck_assert(!service_listens());
+}
+END_TEST
+
+/* The thread that waits for it listens to the IA of its EVD. */
+START_TEST(an_event_that_goes_to_another_ia_is_noticed_at_once)
+{
+	struct side other = { 0 };
+	DAT_EP_HANDLE ep;
+
+	side_open(&other, "fake1");
+	ck_dat(ep_create(ia, side.pz, side.recv_evd, side.request_evd, other.connect_evd, NULL,
+			 &ep));
+	wait_twice(side.connect_evd);
+	ck_assert(service_listens());
+	ck_dat(ep_free(ep));
+	wait_twice(side.connect_evd);
+	ck_assert(!service_listens());
+	side_close(&other);
 }
 END_TEST
 
@@ -408,7 +433,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_device_is_due_when_a_waiter_has_left);
 	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
 	tcase_add_test(cases, each_wait_makes_it_last);
-	tcase_add_test(cases, a_long_wait_wakes_nobody_up);
+	tcase_add_test(cases, a_long_wait_is_left_to_the_service_thread);
+	tcase_add_test(cases, an_event_that_goes_to_another_ia_is_noticed_at_once);
 	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);
 	tcase_add_loop_test(cases, with_others_the_service_thread_listens, 0, 3);
 	if (CAN_CANCEL_THREADS)

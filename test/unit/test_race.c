@@ -503,6 +503,30 @@ static DAT_RETURN accept_accepted(void)
 	return cr_accept(OBJECT(CR), server->ep, 0, NULL);
 }
 
+static struct {
+	pthread_t thread;
+	_Atomic pid_t tid;
+	DAT_RETURN ret;
+} rejecter;
+
+static void *reject(void *unused)
+{
+	(void)unused;
+	atomic_store(&rejecter.tid, gettid());
+#if DAT_EDITION == 2
+	rejecter.ret = cr_reject(OBJECT(CR), 0, NULL);
+#else
+	rejecter.ret = cr_reject(OBJECT(CR));
+#endif
+	return NULL;
+}
+
+static DAT_RETURN reject_accepted(void)
+{
+	(void)reject(NULL);
+	return rejecter.ret;
+}
+
 static DAT_RETURN hand_accepted_off(void)
 {
 	return cr_handoff(OBJECT(CR), 42001);
@@ -534,6 +558,7 @@ static const struct {
 	{ DAT_HANDLE_TYPE_RSP, free_freed_rsp, BAD_HANDLE(RSP) },
 	{ DAT_HANDLE_TYPE_CR, accept_accepted, BAD_HANDLE(CR) },
 	{ DAT_HANDLE_TYPE_CR, hand_accepted_off, BAD_HANDLE(CR) },
+	{ DAT_HANDLE_TYPE_CR, reject_accepted, BAD_HANDLE(CR) },
 };
 
 static void objects_make(void)
@@ -565,6 +590,28 @@ START_TEST(a_handle_that_is_freed_just_before_a_call_is_refused)
 	ck_dat_is(overtaken[_i].call(), overtaken[_i].want);
 	ck_assert(race_happened(RACE_LOCK));
 	ck_assert(!obj_valid(NULL, freed, kind));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Has another thread reject the request; that waits for the lock, which this one has. */
+static void rejecter_start(void *unused)
+{
+	(void)unused;
+	rejecter.thread = consumer_thread_start(reject, NULL);
+	while (!race_is_asleep(atomic_load(&rejecter.tid)))
+		sched_yield();
+}
+
+START_TEST(a_request_that_is_being_accepted_can_not_be_rejected)
+{
+	objects_make();
+	race_call(RACE_GATE, server->ep, rejecter_start, NULL);
+	ck_dat(cr_accept(OBJECT(CR), server->ep, 0, NULL));
+	ck_assert(race_happened(RACE_GATE));
+	consumer_thread_join(rejecter.thread);
+	ck_dat_is(rejecter.ret, BAD_HANDLE(CR));
+	(void)expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -1590,6 +1637,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint);
 	tcase_add_loop_test(cases, a_handle_that_is_freed_just_before_a_call_is_refused, 0,
 			    COUNT(overtaken));
+	tcase_add_test(cases, a_request_that_is_being_accepted_can_not_be_rejected);
 	tcase_add_test(cases, an_endpoint_that_is_freed_just_before_it_accepts_is_refused);
 	tcase_add_test(cases, an_endpoint_whose_peer_is_asked_for_may_be_freed);
 	tcase_add_loop_test(cases, one_thread_waits_even_while_slots_are_allocated, 0,

@@ -6,18 +6,22 @@
  * for what follows from that, takes longer than all the rest, so others take events themselves:
  *	a call		that connects, accepts or disconnects, before it returns: what arrives
  *			meanwhile, because its connection is local or fast
- *	a waiter	in dat_evd_wait of an EVD for connections and requests only. It sleeps on
- *			the descriptor, too, and until the device is due; one thread at a time
- *	nobody		for AWAY_TIME at most, between the waits of a consumer that goes from one
- *			such wait to the next. A poll of an EVD without completions that finds
- *			nothing ends that.
+ *	a waiter	in dat_evd_wait of an EVD for connections and requests only, for WAIT_TIME.
+ *			It sleeps on the descriptor, too, and until the device is due; one thread at
+ *			a time. Over tcp the descriptor has data, too: a thread that sleeps for long
+ *			is not to serve those.
+ *	nobody		for AWAY_TIME at most, between the short waits of a consumer that goes from
+ *			one to the next. A poll of an EVD without completions that finds nothing
+ *			ends that.
  *
  * Nobody listens only if nobody else wants to be told: an IA with a CNO, with a second thread in
- * such a wait, or with an EVD for connections and completions both, is not left alone so.
+ * such a wait, with an EVD for connections and completions both, or with an endpoint whose events
+ * go to an EVD of another IA, is not left alone so.
  */
 #include "core.h"
 
-#define AWAY_TIME UINT64_C(2000000) /* ns */
+#define WAIT_TIME UINT64_C(2000000) /* ns */
+#define AWAY_TIME UINT64_C(2000000)
 
 /* Returns whether that worked: the descriptor is not in the set once it was in error. */
 static bool silence_locked(struct ia *ia)
@@ -78,38 +82,57 @@ static void back_due_locked(struct timer *timer)
 		listen_locked(ia);
 }
 
+/* Returns when the waiter that listens wakes up in any case. */
+static uint64_t wait_due_locked(struct ia *ia)
+{
+	struct attendance *attendance = &ia->attendance;
+
+	assert_locked(&ia->lock);
+	attendance->due = tp_dev_deadline(ia->dev);
+	return min_u64(attendance->due, attendance->last + WAIT_TIME);
+}
+
 int attend_wait_begin(struct ia *ia, uint64_t *due)
 {
 	struct attendance *attendance = &ia->attendance;
 	int fd = -1;
 
-	*due = TP_NEVER;
 	mutex_lock(&ia->lock);
-	if (attendance->lent || !silence_locked(ia)) {
-		attend_others_more(attendance);
-	} else {
+	if (!attendance->lent && silence_locked(ia)) {
 		uint64_t now = tp_now();
 
 		attendance->lent = true;
 		atomic_store(&attendance->away, false);
 		attendance->follows = now - attendance->last < AWAY_TIME;
 		attendance->last = now;
-		*due = attendance->due = tp_dev_deadline(ia->dev);
+		*due = wait_due_locked(ia);
 		fd = ia->service.dev_fds[0];
+	} else {
+		attend_others_more(attendance);
 	}
 	mutex_unlock(&ia->lock);
 	return fd;
 }
 
-void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due)
+bool attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due)
 {
+	struct attendance *attendance = &ia->attendance;
+	bool stays;
+
 	mutex_lock(&ia->lock);
 	(void)tp_dev_progress(ia->dev, 1);
-	*due = ia->attendance.due = in_error ? TP_NEVER : tp_dev_deadline(ia->dev);
-	service_check_deadline_locked(ia);
-	if (in_error) /* which the service thread reports */
+	/* an error is reported by the service thread */
+	stays = !in_error && tp_now() < attendance->last + WAIT_TIME;
+	if (stays) {
+		*due = wait_due_locked(ia);
+	} else { /* from here on the service thread listens in its place */
+		attend_others_more(attendance);
+		attendance->lent = false;
 		listen_locked(ia);
+	}
+	service_check_deadline_locked(ia);
 	mutex_unlock(&ia->lock);
+	return stays;
 }
 
 /* The waiter that listened leaves. */
@@ -131,13 +154,23 @@ static void waiter_leave_locked(struct ia *ia)
 		timer_set_locked(ia, &attendance->back, now + AWAY_TIME, back_due_locked);
 }
 
-void attend_wait_end(struct ia *ia, bool listened)
+void attend_wait_end(struct ia *ia, bool listens)
+{
+	if (!listens) {
+		attend_others_less(&ia->attendance);
+		return;
+	}
+	mutex_lock(&ia->lock);
+	waiter_leave_locked(ia);
+	mutex_unlock(&ia->lock);
+}
+
+/* ---- the end of the IA ---- */
+
+void attend_close(struct ia *ia)
 {
 	mutex_lock(&ia->lock);
-	if (listened)
-		waiter_leave_locked(ia);
-	else
-		attend_others_less(&ia->attendance);
+	listen_locked(ia);
 	mutex_unlock(&ia->lock);
 }
 

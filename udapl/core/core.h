@@ -206,12 +206,15 @@ void attend_call_end_locked(struct ia *ia);
  */
 int attend_wait_begin(struct ia *ia, uint64_t *due);
 /*
- * The descriptor is readable, or in error, and then the thread listens no more; or *due has come.
- * From here on that is the next time.
+ * The descriptor is readable, or in error; or *due has come, and from here on that is the next
+ * time. Returns false if the thread does not listen any more.
  */
-void attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
-/* The thread does not sleep any more. @listened: it has slept on the descriptor. */
-void attend_wait_end(struct ia *ia, bool listened);
+bool attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
+/* The thread does not sleep any more. @listens: it has slept on the descriptor to the end. */
+void attend_wait_end(struct ia *ia, bool listens);
+
+/* For dat_ia_close, before service_stop, when no thread waits. */
+void attend_close(struct ia *ia);
 
 /*
  * An object more, or less, makes events of connections known to threads that do not come to listen.

@@ -204,19 +204,21 @@ bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 	return obj_exists(handle, type) && (!ia || obj->ia == ia);
 }
 
-bool obj_lock_ia(DAT_HANDLE handle, DAT_HANDLE_TYPE type)
+bool obj_lock_ia(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE type)
 {
 	struct obj *obj = handle;
-	struct ia *ia;
+	struct ia *owner;
 
-	if (!obj_exists(handle, type))
+	if (!obj_valid(ia, handle, type))
 		return false;
-	ia = obj->ia;
+	owner = ia ? ia : obj->ia;
+	if (!owner) /* it was freed, and its slot is being filled anew */
+		return false;
 	race_reach(RACE_LOCK, obj);
-	mutex_lock(&ia->lock);
-	if (obj_valid(ia, handle, type))
+	mutex_lock(&owner->lock);
+	if (obj_valid(owner, handle, type))
 		return true;
-	mutex_unlock(&ia->lock);
+	mutex_unlock(&owner->lock);
 	return false;
 }
 

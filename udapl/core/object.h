@@ -127,7 +127,7 @@ bool obj_valid(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
  * other calls free it. It looks with the lock held, because one may have done so meanwhile. Not for
  * an IA itself.
  */
-bool obj_lock_ia(DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
+bool obj_lock_ia(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);
 
 /* As obj_valid, and if this returns true, the object can't be retired until obj_put. */
 bool obj_hold(struct ia *ia, DAT_HANDLE handle, DAT_HANDLE_TYPE kind);

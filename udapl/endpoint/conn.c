@@ -149,7 +149,7 @@ DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger)
 	struct ep *ep = handle;
 	DAT_RETURN ret;
 
-	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ret = ep_may(ep, trigger);
 	if (ret != DAT_SUCCESS)
@@ -926,7 +926,7 @@ DAT_RETURN ep_connect(DAT_EP_HANDLE handle, DAT_IA_ADDRESS_PTR remote, DAT_CONN_
 	ret = copy_remote_address(remote, qual, &address);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(ia, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	attend_call_begin_locked(ia);
 	ret = connect_locked(ep, &args, &address);
@@ -979,7 +979,7 @@ DAT_RETURN ep_dup_connect(DAT_EP_HANDLE handle, DAT_EP_HANDLE other_handle, DAT_
 	ret = connect_refused(ia, &args, 3);
 	if (ret != DAT_SUCCESS)
 		return ret;
-	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(ia, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	attend_call_begin_locked(ia);
 	ret = ep_may(ep, ON_CONNECT);

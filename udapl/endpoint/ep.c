@@ -695,7 +695,7 @@ DAT_RETURN ep_query(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, DAT_EP_PARAM *
 		return BAD_HANDLE(EP);
 	if (!param)
 		return BAD_ARG(3);
-	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
 	*param = (DAT_EP_PARAM){

@@ -266,7 +266,7 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 		return BAD_ARG(2);
 	if (!(mask & changeable()))
 		return DAT_SUCCESS;
-	if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	if (!obj_lock_ia(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
 	ret = ep_change_locked(ep, mask, param, &left);

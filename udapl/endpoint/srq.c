@@ -215,7 +215,7 @@ DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_SRQ))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	ia = srq->obj.ia;
 	if (obj_retire(&srq->obj))
@@ -239,7 +239,7 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
 		return BAD_HANDLE(SRQ);
 	if (!param)
 		return BAD_ARG(3);
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_SRQ))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	ia = srq->obj.ia;
 	*param = (DAT_SRQ_PARAM){
@@ -310,7 +310,7 @@ DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos)
 	ia = srq->obj.ia;
 	if (max_recv_dtos <= 0 || max_recv_dtos > attr_max_srq_dtos(ia))
 		return BAD_ARG(2);
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_SRQ))
+	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	ret = resize_locked(srq, max_recv_dtos);
 	mutex_unlock(&ia->lock);
@@ -375,7 +375,7 @@ DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark)
 	DAT_RETURN ret = BAD_ARG(2);
 	struct ia *ia;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_SRQ))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	ia = srq->obj.ia;
 	if (low_watermark >= 0 && (unsigned)low_watermark <= srq->pool.slots)

@@ -145,6 +145,7 @@ close_service:
 
 static void device_stop(struct ia *ia)
 {
+	attend_close(ia);
 	service_stop(ia);
 	tp_dev_close(ia->dev); /* its threads may call up_wake until then */
 	service_close(ia);

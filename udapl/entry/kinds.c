@@ -65,7 +65,7 @@ static void close_sp_locked(struct obj *obj)
 
 static void close_cr(struct obj *obj)
 {
-	cr_destroy(container_of(obj, struct cr, obj), false, NULL, 0);
+	cr_destroy(container_of(obj, struct cr, obj));
 }
 
 static void close_rmr(struct obj *obj)

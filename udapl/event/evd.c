@@ -201,11 +201,15 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 
-	if (!evd || !obj_hold(ia, evd, DAT_HANDLE_TYPE_EVD))
+	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_EVD))
 		return DAT_SUCCESS;
+	obj_get(&evd->obj);
+	mutex_unlock(&ia->lock);
 	if (evd->cq)
 		ret = cq_grow(evd, depth);
+	mutex_lock(&ia->lock);
 	obj_put(&evd->obj);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
@@ -248,6 +252,8 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 		ret = DAT_ERROR(DAT_INTERNAL_ERROR, 0);
 	if (ret == DAT_SUCCESS)
 		changed = role_change_locked(ia, evd, role, attr, 1);
+	if (ret == DAT_SUCCESS && evd->obj.ia != ia) /* whoever waits there listens to its own IA */
+		attend_others_more(&ia->attendance);
 	if (ret == DAT_SUCCESS || evd->is_sink)
 		spin_unlock(&evd->lock);
 	else
@@ -262,6 +268,8 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 	bool changed;
 
 	assert_locked(&ia->lock);
+	if (evd->obj.ia != ia)
+		attend_others_less(&ia->attendance);
 	spin_lock(&evd->lock);
 	changed = role_change_locked(ia, evd, role, attr, -1);
 	spin_unlock(&evd->lock);
@@ -634,7 +642,7 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
@@ -700,7 +708,7 @@ DAT_RETURN evd_modify_cno(DAT_EVD_HANDLE handle, DAT_CNO_HANDLE cno)
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (cno == evd->cno) {
@@ -721,7 +729,7 @@ DAT_RETURN evd_enable(DAT_EVD_HANDLE handle)
 	struct evd *evd = handle;
 	bool before;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	spin_lock(&evd->lock);
 	before = evd->enabled;
@@ -800,7 +808,7 @@ DAT_RETURN evd_resize(DAT_EVD_HANDLE handle, DAT_COUNT qlen)
 	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia;
 
-	if (!obj_lock_ia(handle, DAT_HANDLE_TYPE_EVD))
+	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_EVD))
 		return BAD_EVD;
 	ia = evd->obj.ia;
 	if (qlen <= 0 || qlen > attr_max_evd_qlen(ia))

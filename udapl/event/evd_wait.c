@@ -444,11 +444,11 @@ static void device_attend(struct evd *evd, struct pollfd *fd)
 	woken = evd->woken;
 	evd->woken = true;
 	spin_unlock(&evd->lock);
-	attend_wait_ready(evd->obj.ia, in_error, &evd->due);
+	evd->listens = attend_wait_ready(evd->obj.ia, in_error, &evd->due);
 	spin_lock(&evd->lock);
 	evd->woken = woken;
 	spin_unlock(&evd->lock);
-	if (in_error)
+	if (!evd->listens)
 		fd->fd = -1;
 }
 

@@ -155,18 +155,36 @@ static struct ep *cr_end_locked(struct cr *cr)
 	return NULL;
 }
 
-void cr_destroy(struct cr *cr, bool by_consumer, const void *private_data, unsigned size)
+/* Rejects a request that is retired, and frees it. */
+static void cr_reject_unlock(struct cr *cr, bool by_consumer, const void *private_data,
+			     unsigned size)
 {
 	struct ia *ia = cr->obj.ia;
 	struct ep *unused;
 
+	assert_locked(&ia->lock);
 	ia_counts(ia, by_consumer ? IA_SP_CR_REJECTED : IA_CM_ERR_REJ_TX);
-	mutex_lock(&ia->lock);
 	tp_reject(cr->request.conn, by_consumer, private_data, size);
 	unused = cr_end_locked(cr);
 	mutex_unlock(&ia->lock);
 	if (unused)
 		ep_destroy(unused);
+}
+
+void cr_destroy(struct cr *cr)
+{
+	mutex_lock(&cr->obj.ia->lock);
+	cr_reject_unlock(cr, false, NULL, 0);
+}
+
+/* dat_cr_reject but for the checks of the arguments. */
+static DAT_RETURN cr_reject_with(struct cr *cr, const void *private_data, unsigned size)
+{
+	if (!obj_lock_ia(NULL, cr, DAT_HANDLE_TYPE_CR))
+		return BAD_HANDLE(CR);
+	obj_retire_forced(&cr->obj); /* no object holds one */
+	cr_reject_unlock(cr, true, private_data, size);
+	return DAT_SUCCESS;
 }
 
 DAT_RETURN cr_query(DAT_CR_HANDLE handle, DAT_CR_PARAM_MASK mask, DAT_CR_PARAM *param)
@@ -214,7 +232,7 @@ DAT_RETURN cr_accept(DAT_CR_HANDLE handle, DAT_EP_HANDLE ep, DAT_COUNT private_d
 		return BAD_ARG(4);
 	if (private_data_size < 0 || (unsigned)private_data_size > max_reply(cr))
 		return BAD_ARG(3);
-	if (!obj_lock_ia(cr, DAT_HANDLE_TYPE_CR))
+	if (!obj_lock_ia(ia, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	attend_call_begin_locked(ia);
 	ret = BAD_HANDLE(EP);
@@ -251,21 +269,13 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
 		return BAD_ARG(2);
 	if (private_data_size > 0 && !private_data)
 		return BAD_ARG(3);
-	if (!obj_retire(&cr->obj))
-		return BAD_HANDLE(CR);
-	cr_destroy(cr, true, private_data, (unsigned)private_data_size);
-	return DAT_SUCCESS;
+	return cr_reject_with(cr, private_data, (unsigned)private_data_size);
 }
 #else
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
-	struct cr *cr = handle;
-
-	if (!obj_valid(NULL, cr, DAT_HANDLE_TYPE_CR) || !obj_retire(&cr->obj))
-		return BAD_HANDLE(CR);
-	cr_destroy(cr, true, NULL, 0);
-	return DAT_SUCCESS;
+	return cr_reject_with(handle, NULL, 0);
 }
 #endif
 
@@ -314,7 +324,7 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qual)
 	struct ia *ia;
 	DAT_RETURN ret;
 
-	if (!obj_lock_ia(cr, DAT_HANDLE_TYPE_CR))
+	if (!obj_lock_ia(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	ia = cr->obj.ia;
 	ret = cr_move_locked(cr, qual);

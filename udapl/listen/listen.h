@@ -56,11 +56,10 @@ void sp_stop_locked(struct sp *sp);
  */
 void sp_destroy_locked(struct sp *sp);
 /*
- * Rejects a request, in the consumer's name, with that private data, or in the provider's, with
- * none, and destroys it, retired already, and an endpoint that was made for it. No lock is held;
- * dat_cr_reject and dat_ia_close call this.
+ * Rejects a request in the provider's name, and destroys it, retired already, and an endpoint that
+ * was made for it. No lock is held; dat_ia_close calls this.
  */
-void cr_destroy(struct cr *cr, bool by_consumer, const void *private_data, unsigned size);
+void cr_destroy(struct cr *cr);
 
 /* ---- calls: as in endpoint/endpoint.h ---- */
 

@@ -178,7 +178,7 @@ DAT_RETURN sp_free(DAT_HANDLE handle, DAT_HANDLE_TYPE kind, DAT_RETURN bad)
 	struct sp *sp = handle;
 	struct ia *ia;
 
-	if (!obj_lock_ia(sp, kind))
+	if (!obj_lock_ia(NULL, sp, kind))
 		return bad;
 	ia = sp->obj.ia;
 	obj_retire_forced(&sp->obj); /* no object holds one */
@@ -243,7 +243,7 @@ DAT_RETURN rsp_create(DAT_IA_HANDLE ia_handle, DAT_CONN_QUAL qual, DAT_EP_HANDLE
 		return ret;
 	if (!ep)
 		mutex_lock(&ia->lock);
-	else if (!obj_lock_ia(ep, DAT_HANDLE_TYPE_EP))
+	else if (!obj_lock_ia(ia, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	if (ep)
 		ret = ep_may(ep, ON_RESERVE);
@@ -278,7 +278,7 @@ DAT_RETURN rsp_query(DAT_RSP_HANDLE handle, DAT_RSP_PARAM_MASK mask, DAT_RSP_PAR
 		return BAD_HANDLE(RSP);
 	if (!param)
 		return BAD_ARG(3);
-	if (!obj_lock_ia(sp, DAT_HANDLE_TYPE_RSP))
+	if (!obj_lock_ia(NULL, sp, DAT_HANDLE_TYPE_RSP))
 		return BAD_HANDLE(RSP);
 	ia = sp->obj.ia;
 	*param = (DAT_RSP_PARAM){
