@@ -127,8 +127,12 @@ static void reject(struct cr *cr, bool by_consumer, const void *data, unsigned s
 {
 	CANCEL_FORBIDDEN;
 
+	if (by_consumer) {
+		ck_dat(cr_reject_with(cr, data, size));
+		return;
+	}
 	ck_assert(obj_retire(&cr->obj));
-	cr_destroy(cr, by_consumer, data, size);
+	cr_destroy(cr);
 }
 
 /* The core of either edition keeps the data; that of DAT 2.0 shows them. */

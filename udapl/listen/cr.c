@@ -177,9 +177,10 @@ void cr_destroy(struct cr *cr)
 	cr_reject_unlock(cr, false, NULL, 0);
 }
 
-/* dat_cr_reject but for the checks of the arguments. */
-static DAT_RETURN cr_reject_with(struct cr *cr, const void *private_data, unsigned size)
+DAT_RETURN cr_reject_with(DAT_CR_HANDLE handle, const void *private_data, unsigned size)
 {
+	struct cr *cr = handle;
+
 	if (!obj_lock_ia(NULL, cr, DAT_HANDLE_TYPE_CR))
 		return BAD_HANDLE(CR);
 	obj_retire_forced(&cr->obj); /* no object holds one */
@@ -269,7 +270,7 @@ DAT_RETURN cr_reject(DAT_CR_HANDLE handle, DAT_COUNT private_data_size,
 		return BAD_ARG(2);
 	if (private_data_size > 0 && !private_data)
 		return BAD_ARG(3);
-	return cr_reject_with(cr, private_data, (unsigned)private_data_size);
+	return cr_reject_with(handle, private_data, (unsigned)private_data_size);
 }
 #else
 DAT_RETURN cr_reject(DAT_CR_HANDLE handle)

@@ -60,6 +60,11 @@ void sp_destroy_locked(struct sp *sp);
  * was made for it. No lock is held; dat_ia_close calls this.
  */
 void cr_destroy(struct cr *cr);
+/*
+ * dat_cr_reject but for the checks of the arguments. In DAT 1.2 there are no private data, but the
+ * transports carry them.
+ */
+DAT_RETURN cr_reject_with(DAT_CR_HANDLE cr, const void *private_data, unsigned size);
 
 /* ---- calls: as in endpoint/endpoint.h ---- */
 
