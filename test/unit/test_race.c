@@ -249,6 +249,14 @@ static void resizer_start(struct resizer *resizer)
 		ck_assert(fake_wait_stay());
 }
 
+/* Opens the client, and starts the thread with an EVD of its own, as short as can be. */
+static void resizer_open(struct resizer *resizer)
+{
+	side_open(client, "fake0");
+	resizer->evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer_start(resizer);
+}
+
 /* Starts a thread that waits for another one, which stays; or, if the code is wrong, does not. */
 static void resizer_start_behind(struct resizer *resizer)
 {
@@ -271,9 +279,7 @@ START_TEST(connections_are_made_while_a_queue_is_resized)
 	struct resizer resizer = { .events = 200, .by_endpoint = _i, .stays = true };
 
 	side_open(server, "fake1");
-	side_open(client, "fake0");
-	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
-	resizer_start(&resizer);
+	resizer_open(&resizer);
 	pair_connect(&pair);
 	fake_go_on();
 	resizer_end(&resizer);
@@ -289,9 +295,8 @@ START_TEST(a_queue_that_is_resized_twice_at_once_has_the_larger_size)
 	struct resizer slow = { .events = 100, .by_endpoint = _i & 1, .stays = true };
 	struct resizer other = { .events = 1000, .by_endpoint = _i & 2 };
 
-	side_open(client, "fake0");
-	slow.evd = other.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
-	resizer_start(&slow);
+	resizer_open(&slow);
+	other.evd = slow.evd;
 	resizer_start_behind(&other);
 	fake_go_on();
 	consumer_thread_join(slow.thread);
@@ -314,9 +319,7 @@ START_TEST(who_frees_an_evd_waits_for_its_resize)
 {
 	struct resizer resizer = { .events = 200, .stays = true };
 
-	side_open(client, "fake0");
-	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
-	resizer_start(&resizer);
+	resizer_open(&resizer);
 	race_call(RACE_EXPEL, resizer.evd, go_on, NULL);
 	if (_i)
 		ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
@@ -333,9 +336,7 @@ START_TEST(an_evd_is_in_use_while_it_grows_for_an_endpoint)
 {
 	struct resizer resizer = { .events = 200, .by_endpoint = true, .stays = true };
 
-	side_open(client, "fake0");
-	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
-	resizer_start(&resizer);
+	resizer_open(&resizer);
 	ck_dat_is(evd_free(resizer.evd), BAD_STATE(EVD_IN_USE));
 	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
 	fake_go_on();
@@ -350,9 +351,7 @@ START_TEST(an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint)
 	struct resizer resizer = { .events = 200, .by_endpoint = true, .stays = true };
 	pthread_t closer;
 
-	side_open(client, "fake0");
-	resizer.evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
-	resizer_start(&resizer);
+	resizer_open(&resizer);
 	closer = waiting_closer_start();
 	fake_go_on();
 	consumer_thread_join(resizer.thread);
