@@ -310,6 +310,9 @@ bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 	fake_begin(CALL_DEV_PROGRESS);
 	if (dev->deadline <= tp_now())
 		dev->deadline = TP_NEVER;
+	if (dev->next_deadline)
+		dev->deadline = dev->next_deadline;
+	dev->next_deadline = 0;
 	while (dev->events) {
 		struct event *event = dev->events;
 
@@ -359,4 +362,11 @@ void fake_alarm(struct tp_dev *dev, uint64_t deadline)
 	dev->deadline = deadline;
 	fake_unlock();
 	up_wake(dev->ia);
+}
+
+void fake_alarm_next(struct tp_dev *dev, uint64_t deadline)
+{
+	fake_lock();
+	dev->next_deadline = deadline;
+	fake_unlock();
 }

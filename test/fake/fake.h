@@ -116,6 +116,8 @@ enum {
 void fake_remove(struct tp_dev *dev, unsigned what);
 /* Makes tp_dev_progress due at @deadline, once. */
 void fake_alarm(struct tp_dev *dev, uint64_t deadline);
+/* The next tp_dev_progress does so, on whatever thread. */
+void fake_alarm_next(struct tp_dev *dev, uint64_t deadline);
 
 /* ---- injected faults ---- */
 

@@ -153,9 +153,10 @@ struct tp_dev {
 	struct ia *ia;
 	struct tp_attr attr;
 	struct channel channel;
-	struct channel second; /* silent */
-	bool has_second;       /* it may be removed */
-	uint64_t deadline;     /* of fake_alarm; TP_NEVER: none */
+	struct channel second;	/* silent */
+	bool has_second;	/* it may be removed */
+	uint64_t deadline;	/* of fake_alarm; TP_NEVER: none */
+	uint64_t next_deadline; /* of fake_alarm_next; 0: none */
 	bool removed;
 	atomic_bool port_down;
 	bool served; /* tp_dev_fds was called, so a service thread is expected to poll it */

@@ -124,6 +124,24 @@ START_TEST(a_wait_leaves_no_wake_up_to_the_next_one)
 }
 END_TEST
 
+/* Nobody listens, so nobody has handled it. */
+START_TEST(what_is_there_is_handled_before_a_wait_sleeps)
+{
+	DAT_COUNT nmore;
+	DAT_EVENT event;
+	unsigned polls;
+
+	wait_twice(side.connect_evd);
+	fake_hold_cm(true);
+	connect_in_vain(side.connect_evd);
+	fake_hold_cm(false);
+	polls = fake_polls();
+	ck_dat(evd_wait(side.connect_evd, DAT_TIMEOUT_INFINITE, 1, &event, &nmore));
+	ck_assert_uint_eq(event.event_number, DAT_CONNECTION_EVENT_NON_PEER_REJECTED);
+	ck_assert_uint_eq(fake_polls(), polls);
+}
+END_TEST
+
 START_TEST(a_wait_that_times_out_listens_no_more)
 {
 	struct waiter waiter = { .evd = side.connect_evd, .timeout = 1000, .threshold = 1 };
@@ -246,6 +264,44 @@ START_TEST(nobody_listens_between_waits_for_a_while)
 	ck_assert(!service_listens());
 	fake_clock_advance(1);
 	ck_assert(service_listens());
+}
+END_TEST
+
+/* To wake up the service thread for that would take longer than the wait. */
+START_TEST(the_device_may_be_late_while_nobody_listens)
+{
+	unsigned polls, calls;
+
+	wait_twice(side.connect_evd);
+	fake_wait_idle(0);
+	polls = fake_polls();
+	fake_alarm_next(ia->dev, tp_now() + AWAY_TIME / 4);
+	connect_in_vain(side.connect_evd);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(fake_polls(), polls);
+	calls = fake_calls("dev_progress");
+	fake_clock_advance(AWAY_TIME);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+}
+END_TEST
+
+START_TEST(a_poll_that_ends_this_has_the_device_in_time)
+{
+	unsigned calls;
+	DAT_EVENT event;
+
+	wait_twice(side.connect_evd);
+	fake_alarm_next(ia->dev, tp_now() + AWAY_TIME / 4);
+	fake_hold_cm(true);
+	connect_in_vain(side.connect_evd);
+	ck_assert_int_eq(evd_dequeue(side.connect_evd, &event), DAT_QUEUE_EMPTY);
+	fake_wait_idle(0);
+	calls = fake_calls("dev_progress");
+	fake_clock_advance(AWAY_TIME / 4);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(fake_calls("dev_progress"), calls + 1);
+	fake_hold_cm(false);
 }
 END_TEST
 
@@ -427,11 +483,14 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, a_thread_that_waits_handles_its_event_itself);
 	tcase_add_test(cases, a_wait_leaves_no_wake_up_to_the_next_one);
+	tcase_add_test(cases, what_is_there_is_handled_before_a_wait_sleeps);
 	tcase_add_test(cases, a_wait_that_times_out_listens_no_more);
 	tcase_add_test(cases, one_of_several_waiters_listens);
 	tcase_add_test(cases, who_listens_wakes_up_when_the_device_is_due);
 	tcase_add_test(cases, the_device_is_due_when_a_waiter_has_left);
 	tcase_add_test(cases, nobody_listens_between_waits_for_a_while);
+	tcase_add_test(cases, the_device_may_be_late_while_nobody_listens);
+	tcase_add_test(cases, a_poll_that_ends_this_has_the_device_in_time);
 	tcase_add_test(cases, each_wait_makes_it_last);
 	tcase_add_test(cases, a_long_wait_is_left_to_the_service_thread);
 	tcase_add_test(cases, an_event_that_goes_to_another_ia_is_noticed_at_once);

@@ -11,8 +11,8 @@
  *			a time. Over tcp the descriptor has data, too: a thread that sleeps for long
  *			is not to serve those.
  *	nobody		for AWAY_TIME at most, between the short waits of a consumer that goes from
- *			one to the next. A poll of an EVD without completions that finds nothing
- *			ends that.
+ *			one to the next; what the device does by time may be as late. A poll of an
+ *			EVD without completions that finds nothing ends that.
  *
  * Nobody listens only if nobody else wants to be told: an IA with a CNO, with a second thread in
  * such a wait, with an EVD for connections and completions both, or with an endpoint whose events
@@ -144,14 +144,14 @@ static void waiter_leave_locked(struct ia *ia)
 	assert_locked(&ia->lock);
 	attendance->lent = false;
 	attendance->last = now;
-	service_check_deadline_locked(ia);
 	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others)) {
 		listen_locked(ia);
-		return;
+	} else {
+		atomic_store(&attendance->away, true);
+		if (!attendance->back.deadline)
+			timer_set_locked(ia, &attendance->back, now + AWAY_TIME, back_due_locked);
 	}
-	atomic_store(&attendance->away, true);
-	if (!attendance->back.deadline)
-		timer_set_locked(ia, &attendance->back, now + AWAY_TIME, back_due_locked);
+	service_check_deadline_locked(ia);
 }
 
 void attend_wait_end(struct ia *ia, bool listens)
@@ -182,7 +182,9 @@ void attend_recall(struct ia *ia)
 
 	if (!mutex_trylock(&ia->lock))
 		return;
-	if (atomic_load(&ia->attendance.away))
+	if (atomic_load(&ia->attendance.away)) {
 		listen_locked(ia);
+		service_check_deadline_locked(ia);
+	}
 	mutex_unlock(&ia->lock);
 }

@@ -161,7 +161,10 @@ void service_cancel_unlocked_work(struct ia *ia, struct work *work);
  * kernel a look at everything in that. For attend.c, which knows who listens instead.
  */
 bool service_listen(struct ia *ia, bool listen);
-/* Wakes the service thread if it sleeps beyond a deadline that has become earlier. */
+/*
+ * Wakes the service thread if it sleeps beyond a deadline that has become earlier. It sleeps on if
+ * that is the device's, and nobody listens: that ends soon, and so by a timer.
+ */
 void service_check_deadline_locked(struct ia *ia);
 
 /*

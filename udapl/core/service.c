@@ -214,20 +214,27 @@ static uint64_t device_deadline_locked(struct ia *ia)
 	return attendance->lent && attendance->due <= deadline ? TP_NEVER : deadline;
 }
 
+static uint64_t timers_deadline_locked(const struct ia *ia)
+{
+	const struct timer *timer = ia->service.timers.first;
+
+	assert_locked(&ia->lock);
+	return timer ? timer->deadline : TP_NEVER;
+}
+
 /* Returns when the service thread has something to do next, if nothing happens before. */
 static uint64_t next_deadline_locked(struct ia *ia)
 {
-	const struct timer *timer = ia->service.timers.first;
-	uint64_t deadline = device_deadline_locked(ia);
-
-	assert_locked(&ia->lock);
-	return timer ? min_u64(timer->deadline, deadline) : deadline;
+	return min_u64(timers_deadline_locked(ia), device_deadline_locked(ia));
 }
 
 void service_check_deadline_locked(struct ia *ia)
 {
+	uint64_t next = atomic_load(&ia->attendance.away) ? timers_deadline_locked(ia)
+							  : next_deadline_locked(ia);
+
 	assert_locked(&ia->lock);
-	if (next_deadline_locked(ia) < ia->service.sleeps_until) {
+	if (next < ia->service.sleeps_until) {
 		ia->service.sleeps_until = 0;
 		wakefd_signal(ia->service.wakefd);
 	}

@@ -432,12 +432,11 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
 }
 
 /*
- * The connection manager has an event, or the device is due: handles that. If it makes an event of
- * this EVD, it need not wake this thread up, which looks next.
+ * The connection manager may have an event, or the device is due: handles that. If it makes an
+ * event of this EVD, it need not wake this thread up, which looks next.
  */
-static void device_attend(struct evd *evd, struct pollfd *fd)
+static void device_attend(struct evd *evd, bool in_error)
 {
-	const bool in_error = fd->revents & (POLLERR | POLLHUP);
 	bool woken;
 
 	spin_lock(&evd->lock);
@@ -448,8 +447,6 @@ static void device_attend(struct evd *evd, struct pollfd *fd)
 	spin_lock(&evd->lock);
 	evd->woken = woken;
 	spin_unlock(&evd->lock);
-	if (!evd->listens)
-		fd->fd = -1;
 }
 
 /* Takes what woke the thread up, so that the next sleep waits for the next one. */
@@ -472,7 +469,9 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		watch_surrender(&evd->watch);
 	}
 	if (evd->listens && (fds[WAIT_DEVICE].revents || evd->due <= tp_now()))
-		device_attend(evd, &fds[WAIT_DEVICE]);
+		device_attend(evd, fds[WAIT_DEVICE].revents & (POLLERR | POLLHUP));
+	if (!evd->cq && !evd->listens)
+		fds[WAIT_DEVICE].fd = -1;
 }
 
 /*
@@ -532,6 +531,10 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	if (waits_for_connections(evd))
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
 	evd->listens = dev_fd >= 0;
+	if (evd->listens) /* mostly something is there, of what the call before has caused */
+		device_attend(evd, false);
+	if (!evd->listens)
+		dev_fd = -1;
 	evd_counts(evd, EVD_WAIT_BLOCKED);
 	return sleep_until_reason(evd, dev_fd, deadline, consumers_state);
 }
