@@ -210,6 +210,38 @@ START_TEST(a_request_that_ends_within_its_header_is_refused)
 }
 END_TEST
 
+/* libfabric moves the connections then, and nothing need wake up anybody for what comes of it. */
+START_TEST(what_arrives_as_the_event_queue_is_armed_is_handled_at_once)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ofi_rig_lock(&rig);
+	ff_request_arrives("", 0);
+	ff_hook("fi_trywait", ff_stray_request);
+	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	ck_assert_uint_eq(ff_calls("fi_reject"), 2);
+	ofi_rig_unlock(&rig);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_event_queue_that_is_never_armed_holds_nobody_up)
+{
+	struct ofi_rig rig;
+
+	objects_open(&rig);
+	ofi_rig_lock(&rig);
+	ff_request_arrives("", 0);
+	ff_fail_times("fi_trywait", FI_EAGAIN, 5);
+	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	ck_assert(ff_fail_left("fi_trywait"));
+	ck_assert_uint_eq(ff_calls("fi_reject"), 1);
+	ofi_rig_unlock(&rig);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(an_answer_of_no_udapl_provider_is_a_rejection)
 {
 	struct ofi_rig rig;
@@ -757,6 +789,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, private_data_arrive_with_their_size);
 	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
 	tcase_add_test(tcase, a_request_that_ends_within_its_header_is_refused);
+	tcase_add_test(tcase, what_arrives_as_the_event_queue_is_armed_is_handled_at_once);
+	tcase_add_test(tcase, an_event_queue_that_is_never_armed_holds_nobody_up);
 	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
 	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);
 	tcase_add_test(tcase, an_end_that_is_read_by_another_call_is_told);

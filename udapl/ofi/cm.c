@@ -235,12 +235,13 @@ static void socket_watch(struct tp_conn *conn)
 	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET,
 				     .data.u64 = (uintptr_t)conn | CONN_MARK };
 
-	if (conn->socket >= 0) {
-		if (!conn->active)
-			conn->dev->last_accepted = conn->socket;
+	if (conn->socket < 0)
+		return;
+	if (!conn->active)
+		conn->dev->last_accepted = conn->socket;
+	if (conn->socket != conn->attempt) /* that is probed already */
 		socket_probe(conn->socket);
-	}
-	if (conn->socket >= 0 && epoll_ctl(conn->dev->epoll, EPOLL_CTL_ADD, conn->socket, &event))
+	if (epoll_ctl(conn->dev->epoll, EPOLL_CTL_ADD, conn->socket, &event))
 		conn->socket = -1;
 }
 
@@ -340,8 +341,29 @@ static void conn_probe_attempt(struct tp_conn *conn)
 	struct sockaddr_storage local = { 0 };
 	size_t size = sizeof(local);
 
-	if (conn->dev->soft_queues && !fi_getname(&conn->qp->fi->fid, &local, &size))
-		conn->attempt = socket_probe_attempt(conn->dev, &local);
+	if (!conn->dev->soft_queues || fi_getname(&conn->qp->fi->fid, &local, &size))
+		return;
+	conn->local = local;
+	conn->attempt = socket_probe_attempt(conn->dev, &local);
+}
+
+/*
+ * Finds the addresses, and the socket of libfabric's tcp. Those of a request, or of an attempt, are
+ * mostly right, and then the socket that has them is the proof.
+ */
+static void conn_find_ends(struct tp_conn *conn)
+{
+	struct socket_ends ends = { &conn->local, &conn->remote };
+	/* sockets are accepted one after the other */
+	const int guess = conn->active ? conn->attempt : conn->dev->last_accepted;
+
+	if (conn->dev->soft_queues)
+		conn->socket = socket_find_near(&ends, guess);
+	if (conn->socket >= 0)
+		return;
+	conn_read_addresses(conn);
+	if (conn->dev->soft_queues)
+		conn->socket = socket_find(conn->dev, &ends, guess);
 }
 
 static void conn_established(struct tp_conn *conn, const struct eq_event *event)
@@ -350,7 +372,6 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 		.max_read_in = conn->max_read_in,
 		.max_read_out = conn->max_read_out,
 	};
-	struct socket_ends ends = { &conn->local, &conn->remote };
 
 	if (conn->active && !wire_is(event, WIRE_REPLY)) {
 		conn_tell_stranger(conn);
@@ -368,11 +389,7 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 							     header->max_read_in);
 	}
 	conn->state = CONN_UP;
-	conn_read_addresses(conn);
-	/* sockets are accepted one after the other */
-	if (conn->dev->soft_queues)
-		conn->socket = socket_find(conn->dev, &ends,
-					   conn->active ? conn->attempt : conn->dev->last_accepted);
+	conn_find_ends(conn);
 	socket_watch(conn);
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
@@ -501,21 +518,27 @@ bool eq_progress(struct tp_dev *dev)
 	struct fid *fid = &dev->eq->fid;
 	struct eq_event event, *pending;
 	bool handled = false;
+	unsigned vain = 0;
 
 	mutex_lock(&dev->events_lock);
 	dev->handling = true;
 	do {
+		vain++;
 		while ((pending = pending_take_locked(dev))) {
 			event_handle(dev, pending);
 			free(pending);
 			handled = true;
 		}
-		while (eq_event_read(dev, &event)) {
+		if (eq_event_read(dev, &event)) {
 			event_handle(dev, &event);
 			handled = true;
+			vain = 0;
 		}
-		/* the descriptor stays readable until this says that there is nothing */
-	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && dev->pending);
+		/*
+		 * The descriptor stays readable until this says that there is nothing. It moves
+		 * the connections, so an event may be there that was not when it was read.
+		 */
+	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (vain < 2 || dev->pending));
 	dev->handling = false;
 	mutex_unlock(&dev->events_lock);
 	return handled;
@@ -615,6 +638,7 @@ static void conns_add(struct tp_conn *conn)
 	struct tp_dev *dev = conn->dev;
 
 	conn->socket = -1;
+	conn->attempt = -1;
 	conn->unread = -1;
 	conn->next = dev->conns;
 	conn->back = &dev->conns;

@@ -190,7 +190,7 @@ struct tp_dev {
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	struct tp_conn *unnoticed;		 /* ia->lock; those for cm_end_unnoticed */
-	int last_accepted;			 /* ia->lock; socket of a connection */
+	int last_accepted, last_attempt;	 /* ia->lock; sockets of connections */
 	struct tp_srq *srqs;			 /* ia->lock */
 	bool stranger_told;			 /* ia->lock; a request of no provider */
 
@@ -513,10 +513,9 @@ int progress_add(struct tp_cq *cq);
 void progress_remove(struct tp_cq *cq);
 /*
  * Does all that is due: visits queues, handles events of connections. @ready: dev->epoll is
- * readable. Returns whether an event was handled. ia->lock held; the service thread calls it, and
- * calls that attend to the device do.
+ * readable. ia->lock held; the service thread calls it, and calls that attend to the device do.
  */
-bool progress_run(struct tp_dev *dev, bool ready);
+void progress_run(struct tp_dev *dev, bool ready);
 /* Has the service thread visit the queue when it visits the next time, whenever that is. */
 void progress_due(struct tp_cq *cq);
 /*
@@ -954,10 +953,11 @@ struct socket_ends {
  */
 int descriptor_next(const struct tp_dev *dev);
 /*
- * Finds the socket of a connection whose two ends are open. All descriptors are looked at if it is
- * neither near @guess nor among the newest. Returns -1 if it is not found. No
- * program that this process executes gets it. ia->lock held.
+ * Finds the socket of a connection whose two ends are open, near @guess; or -1. No program that
+ * this process executes gets it.
  */
+int socket_find_near(struct socket_ends *ends, int guess);
+/* Likewise; if it is neither there nor among the newest, all descriptors are looked at. */
 int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess);
 /* From here on the kernel ends the connection if the peer's host has vanished. */
 void socket_probe(int socket);
@@ -965,7 +965,7 @@ void socket_probe(int socket);
  * The same of an attempt to connect, whose peer is not known to the kernel yet: its socket, which
  * is new, is at @local. Returns the socket, or -1 if it is not found. ia->lock held.
  */
-int socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local);
+int socket_probe_attempt(struct tp_dev *dev, struct sockaddr_storage *local);
 /*
  * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
  * found. What it accepts from here on does not block a reader.

@@ -719,7 +719,7 @@ static unsigned events_take_locked(struct tp_dev *dev)
 	return took;
 }
 
-bool progress_run(struct tp_dev *dev, bool ready)
+void progress_run(struct tp_dev *dev, bool ready)
 {
 	bool handled = false;
 	unsigned took = 0;
@@ -735,7 +735,6 @@ bool progress_run(struct tp_dev *dev, bool ready)
 	eq_mind(dev, took & TOOK_CONNECTIONS && !handled);
 	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
-	return handled;
 }
 
 /* ---- queues that come and go ---- */

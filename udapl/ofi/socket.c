@@ -92,7 +92,15 @@ static int socket_search_new(const struct tp_dev *dev, bool (*fits)(int fd, void
 	return socket_search(fits, what);
 }
 
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess)
+/* A program that this process executes is not to keep the connection up. */
+static int socket_found(int fd)
+{
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
+int socket_find_near(struct socket_ends *ends, int guess)
 {
 	int fd = -1;
 
@@ -101,11 +109,14 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess)
 			fd = guess + n;
 		else if (n && socket_is_of(guess - n, ends))
 			fd = guess - n;
-	if (fd < 0)
-		fd = socket_search_new(dev, socket_is_of, ends);
-	if (fd >= 0)
-		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	return fd;
+	return socket_found(fd);
+}
+
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess)
+{
+	int fd = socket_find_near(ends, guess);
+
+	return fd >= 0 ? fd : socket_found(socket_search_new(dev, socket_is_of, ends));
 }
 
 /*
@@ -125,12 +136,17 @@ static bool socket_is_named(int fd, void *local)
 	return socket_is_at(fd, local);
 }
 
-int socket_probe_attempt(const struct tp_dev *dev, struct sockaddr_storage *local)
+/* A program that ends a connection and makes another gets the same number again. */
+int socket_probe_attempt(struct tp_dev *dev, struct sockaddr_storage *local)
 {
-	int fd = socket_search_new(dev, socket_is_named, local);
+	int fd = dev->last_attempt;
 
-	if (fd >= 0)
-		socket_probe(fd);
+	if (!socket_is_named(fd, local))
+		fd = socket_search_new(dev, socket_is_named, local);
+	if (fd < 0)
+		return fd;
+	socket_probe(fd);
+	dev->last_attempt = fd;
 	return fd;
 }
 
