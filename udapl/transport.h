@@ -425,13 +425,15 @@ int tp_srq_create(struct tp_dev *dev, const struct tp_srq_attr *attr, struct srq
 void tp_srq_destroy(struct tp_srq *srq);
 /*
  * Makes room for at least @max_recv work requests, which is more than before. -EOPNOTSUPP: it can't
- * be done. ia->lock is held. It may run beside tp_srq_post.
+ * be done. srq->depth_lock is held, and ia->lock is not. It may sleep, so it may run beside all
+ * others but tp_srq_arm and tp_srq_destroy.
  */
 int tp_srq_resize(struct tp_srq *srq, unsigned max_recv);
 /*
  * Has one up_srq_limit made as soon as a receive is taken and fewer than @limit are left then. It
  * takes the place of what was armed before; 0: nothing is. -EOPNOTSUPP: the device can't do that,
- * and the transport does not count. ia->lock is held. It may run beside tp_srq_post.
+ * and the transport does not count. ia->lock and srq->depth_lock are held. It may run beside
+ * tp_srq_post, but not beside tp_srq_resize, because soft-RoCE can't do both at once.
  */
 int tp_srq_arm(struct tp_srq *srq, unsigned limit);
 /*

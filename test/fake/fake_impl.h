@@ -283,7 +283,8 @@ struct tp_srq {
 	struct srq *srq;
 	struct tp_pd *pd;
 	unsigned users;
-	unsigned limit;	       /* armed; 0: not */
+	unsigned limit; /* armed; 0: not */
+	atomic_bool resizing;
 	struct wr_queue recvs; /* retired: taken by a queue pair */
 };
 

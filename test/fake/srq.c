@@ -42,6 +42,7 @@ void tp_srq_destroy(struct tp_srq *tp)
 	up_assert_locked(tp->dev->ia);
 	fake_begin(CALL_SRQ_DESTROY);
 	fake_require(tp->users == 0, "a shared receive queue outlives its queue pairs");
+	fake_require(!atomic_load(&tp->resizing), "a shared receive queue outlives its resize");
 	events_drop(tp->dev, tp);
 	while (*link != tp)
 		link = &(*link)->next;
@@ -53,20 +54,28 @@ void tp_srq_destroy(struct tp_srq *tp)
 	free(tp);
 }
 
-int tp_srq_resize(struct tp_srq *tp, unsigned max_recv)
+static int srq_resize_locked(struct tp_srq *tp, unsigned max_recv)
 {
-	int err = fake_enter(CALL_SRQ_RESIZE);
-
-	if (err)
-		return err;
 	fake_require(max_recv > tp->recvs.limit, "a shared receive queue only grows");
 	if (fake.quirks & FAKE_NO_SRQ_RESIZE)
-		err = -EOPNOTSUPP;
-	else if (max_recv > tp->dev->attr.max_srq_wr)
-		err = -EINVAL;
-	else
-		tp->recvs.limit = max_recv;
-	fake_unlock();
+		return -EOPNOTSUPP;
+	if (max_recv > tp->dev->attr.max_srq_wr)
+		return -EINVAL;
+	tp->recvs.limit = max_recv;
+	return 0;
+}
+
+int tp_srq_resize(struct tp_srq *tp, unsigned max_recv)
+{
+	bool beside = atomic_exchange(&tp->resizing, true);
+	int err = fake_enter(CALL_SRQ_RESIZE);
+
+	fake_require(!beside, "a shared receive queue is resized once at a time");
+	if (!err) {
+		err = srq_resize_locked(tp, max_recv);
+		fake_unlock();
+	}
+	atomic_store(&tp->resizing, false);
 	return err;
 }
 
@@ -74,6 +83,8 @@ int tp_srq_arm(struct tp_srq *tp, unsigned limit)
 {
 	int err = fake_enter(CALL_SRQ_ARM);
 
+	fake_require(!atomic_load(&tp->resizing),
+		     "a shared receive queue is not armed while it is resized");
 	if (err)
 		return err;
 	if (fake.quirks & FAKE_NO_SRQ_LIMIT)

@@ -210,9 +210,11 @@ END_TEST
 
 /* ---- a completion queue is resized ---- */
 
-/* A call that has the completion queue of an EVD resized. */
+/* A call that has the completion queue of an EVD resized, or of a shared receive queue. */
 struct resizer {
 	DAT_EVD_HANDLE evd;
+	DAT_RETURN (*call)(DAT_SRQ_HANDLE, DAT_COUNT); /* of @srq, and @events; NULL: of @evd */
+	DAT_SRQ_HANDLE srq;
 	DAT_COUNT events; /* qlen; of an endpoint, the receives */
 	bool by_endpoint; /* dat_ep_create, of one that has the EVD for receives */
 	bool stays;	  /* in the transport, until fake_go_on */
@@ -232,7 +234,9 @@ static void *resize(void *arg)
 	attr.max_recv_dtos = resizer->events;
 	if (resizer->stays)
 		fake_stay(1);
-	if (resizer->by_endpoint)
+	if (resizer->call)
+		resizer->ret = resizer->call(resizer->srq, resizer->events);
+	else if (resizer->by_endpoint)
 		resizer->ret = ep_create(client->ia, client->pz, resizer->evd, client->request_evd,
 					 client->connect_evd, &attr, &resizer->ep);
 	else
@@ -357,6 +361,219 @@ START_TEST(an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint)
 	consumer_thread_join(resizer.thread);
 	consumer_thread_join(closer);
 	ck_dat_is(resizer.ret, BAD_HANDLE(IA));
+}
+END_TEST
+
+/* ---- a shared receive queue is resized ---- */
+
+#define RECEIVES 8 /* of a shared receive queue before that */
+
+static DAT_SRQ_HANDLE make_shared_queue(void)
+{
+	DAT_SRQ_ATTR attr = { .max_recv_dtos = RECEIVES, .max_recv_iov = 1 };
+	DAT_SRQ_HANDLE srq;
+
+	ck_dat(srq_create(client->ia, client->pz, &attr, &srq));
+	return srq;
+}
+
+/* Opens the client, and starts the thread, which stays in the transport, with a new queue. */
+static void shared_resizer_open(struct resizer *resizer)
+{
+	side_open(client, "fake0");
+	resizer->call = srq_resize;
+	resizer->srq = make_shared_queue();
+	resizer->stays = true;
+	resizer_start(resizer);
+}
+
+static DAT_SRQ_PARAM srq_param(DAT_SRQ_HANDLE srq)
+{
+	DAT_SRQ_PARAM param;
+
+	ck_dat(srq_query(srq, DAT_SRQ_FIELD_ALL, &param));
+	return param;
+}
+
+static DAT_RETURN free_shared_queue(DAT_SRQ_HANDLE srq, DAT_COUNT unused)
+{
+	(void)unused;
+	return srq_free(srq);
+}
+
+/* A thread that frees the queue of @resizer, which is in the transport, and waits for it. */
+static void waiting_freer_start(struct resizer *freer, const struct resizer *resizer)
+{
+	freer->call = free_shared_queue;
+	freer->srq = resizer->srq;
+	resizer_start(freer);
+	while (obj_valid(NULL, freer->srq, DAT_HANDLE_TYPE_SRQ))
+		sched_yield();
+}
+
+static void post_shared(DAT_SRQ_HANDLE srq)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, 1);
+
+	ck_dat(srq_post_recv(srq, 1, &iov, cookie_of(1)));
+}
+
+/* Alone, and with a thread that waits to set the low watermark. */
+START_TEST(connections_are_made_while_a_shared_queue_is_resized)
+{
+	struct resizer resizer = { .events = 500 };
+	struct resizer watermark = { .events = 4, .call = srq_set_lw };
+	DAT_SRQ_HANDLE srq;
+
+	side_open(server, "fake1");
+	shared_resizer_open(&resizer);
+	srq = watermark.srq = resizer.srq;
+	if (_i)
+		resizer_start_behind(&watermark);
+	pair_connect(&pair);
+	post_shared(srq);
+	ck_assert_int_eq(srq_param(srq).max_recv_dtos, RECEIVES);
+	ck_assert_int_eq(srq_param(srq).low_watermark, 0);
+	ck_dat_is(pz_free(client->pz), BAD_STATE(PZ_IN_USE));
+	fake_go_on();
+	resizer_end(&resizer);
+	if (_i)
+		resizer_end(&watermark);
+	ck_assert_int_eq(srq_param(srq).max_recv_dtos, 500);
+	ck_assert_int_eq(srq_param(srq).low_watermark, _i ? 4 : 0);
+	for (int n = 1; n < 500; n++)
+		post_shared(srq);
+	ck_dat(srq_free(srq));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* That of an endpoint that was there before, and that of one that is made meanwhile. */
+START_TEST(evds_have_room_for_a_shared_queue_that_has_grown)
+{
+	struct resizer resizer = { .events = 500 };
+	DAT_EVD_HANDLE evds[2];
+	DAT_EP_HANDLE eps[2];
+	DAT_EP_ATTR attr;
+
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	resizer.srq = make_shared_queue();
+	for (int i = 0; i < 2; i++)
+		evds[i] = side_create_evd(client, i ? 1 : 1000, DAT_EVD_DTO_FLAG);
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[0], client->request_evd,
+				  client->connect_evd, resizer.srq, &attr, &eps[0]));
+	resizer.call = srq_resize;
+	resizer.stays = true;
+	resizer_start(&resizer);
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[1], client->request_evd,
+				  client->connect_evd, resizer.srq, &attr, &eps[1]));
+	fake_go_on();
+	resizer_end(&resizer);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_uint_ge(((struct evd *)evds[i])->dto_depth, 500);
+		ck_assert_uint_ge(tp_cq_depth(cq_of_evd(evds[i])), 500);
+		ck_dat(ep_free(eps[i]));
+		ck_assert_uint_eq(((struct evd *)evds[i])->dto_depth, 0);
+		ck_dat(evd_free(evds[i]));
+	}
+	ck_dat(srq_free(resizer.srq));
+	side_close(client);
+}
+END_TEST
+
+START_TEST(an_endpoint_may_go_while_its_queue_is_resized)
+{
+	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = true };
+	DAT_EVD_HANDLE evd;
+	DAT_EP_HANDLE ep;
+	DAT_EP_ATTR attr;
+
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
+	resizer.srq = make_shared_queue();
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evd, client->request_evd,
+				  client->connect_evd, resizer.srq, &attr, &ep));
+	resizer_start(&resizer);
+	ck_dat(ep_free(ep));
+	ck_dat(evd_free(evd));
+	fake_go_on();
+	resizer_end(&resizer);
+	ck_dat(srq_free(resizer.srq));
+	side_close(client);
+}
+END_TEST
+
+/* The longer one is the second, or the first. */
+START_TEST(a_shared_queue_that_is_resized_twice_at_once_has_the_larger_size)
+{
+	struct resizer slow = { .events = _i ? 1000 : 100 };
+	struct resizer other = { .events = _i ? 100 : 1000, .call = srq_resize };
+
+	shared_resizer_open(&slow);
+	other.srq = slow.srq;
+	resizer_start_behind(&other);
+	fake_go_on();
+	resizer_end(&slow);
+	resizer_end(&other);
+	ck_assert_int_eq(srq_param(slow.srq).max_recv_dtos, 1000);
+	ck_assert_uint_eq(fake_calls("srq_resize"), _i ? 1 : 2);
+	ck_dat(srq_free(slow.srq));
+	side_close(client);
+}
+END_TEST
+
+START_TEST(who_frees_a_shared_queue_waits_for_its_resize)
+{
+	struct resizer resizer = { .events = 500 };
+
+	shared_resizer_open(&resizer);
+	race_call(RACE_EXPEL, resizer.srq, go_on, NULL);
+	ck_dat(srq_free(resizer.srq));
+	ck_assert(race_happened(RACE_EXPEL));
+	resizer_end(&resizer);
+	side_close(client);
+}
+END_TEST
+
+/* By dat_srq_resize, and by dat_srq_set_lw. */
+START_TEST(a_shared_queue_that_is_freed_while_a_call_waits_for_it_is_refused)
+{
+	struct resizer resizer = { .events = 500 }, freer = { .events = 0 };
+	struct resizer other = { .events = 4, .call = _i ? srq_set_lw : srq_resize };
+
+	shared_resizer_open(&resizer);
+	other.srq = resizer.srq;
+	resizer_start_behind(&other);
+	waiting_freer_start(&freer, &resizer);
+	fake_go_on();
+	resizer_end(&resizer);
+	resizer_end(&freer);
+	consumer_thread_join(other.thread);
+	ck_dat_is(other.ret, BAD_HANDLE(SRQ));
+	side_close(client);
+}
+END_TEST
+
+/* Alone, and with a thread that frees the queue. */
+START_TEST(an_abrupt_close_waits_for_a_shared_queue_that_is_resized)
+{
+	struct resizer resizer = { .events = 500 }, freer = { .events = 0 };
+	DAT_SRQ_HANDLE other;
+	pthread_t closer;
+
+	shared_resizer_open(&resizer);
+	other = make_shared_queue();
+	if (_i)
+		waiting_freer_start(&freer, &resizer);
+	closer = waiting_closer_start();
+	ck_dat_is(srq_set_lw(other, 0), BAD_HANDLE(SRQ)); /* the close does not wait for that */
+	fake_go_on();
+	resizer_end(&resizer);
+	if (_i)
+		resizer_end(&freer);
+	consumer_thread_join(closer);
 }
 END_TEST
 
@@ -1634,6 +1851,15 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, who_frees_an_evd_waits_for_its_resize, 0, 2);
 	tcase_add_test(cases, an_evd_is_in_use_while_it_grows_for_an_endpoint);
 	tcase_add_test(cases, an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint);
+	tcase_add_loop_test(cases, connections_are_made_while_a_shared_queue_is_resized, 0, 2);
+	tcase_add_test(cases, evds_have_room_for_a_shared_queue_that_has_grown);
+	tcase_add_test(cases, an_endpoint_may_go_while_its_queue_is_resized);
+	tcase_add_loop_test(cases, a_shared_queue_that_is_resized_twice_at_once_has_the_larger_size,
+			    0, 2);
+	tcase_add_test(cases, who_frees_a_shared_queue_waits_for_its_resize);
+	tcase_add_loop_test(
+		cases, a_shared_queue_that_is_freed_while_a_call_waits_for_it_is_refused, 0, 2);
+	tcase_add_loop_test(cases, an_abrupt_close_waits_for_a_shared_queue_that_is_resized, 0, 2);
 	tcase_add_loop_test(cases, a_handle_that_is_freed_just_before_a_call_is_refused, 0,
 			    COUNT(overtaken));
 	tcase_add_test(cases, a_request_that_is_being_accepted_can_not_be_rejected);

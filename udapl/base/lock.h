@@ -21,6 +21,7 @@ enum lock_rank {
 	RANK_UNSET, /* the lock was never initialised */
 	/* mutexes */
 	RANK_RELEASE_RUN,
+	RANK_SRQ_DEPTH,
 	RANK_IA,
 	RANK_CM_EVENTS,
 	RANK_ASYNC_LOAN,

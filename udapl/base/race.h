@@ -26,7 +26,7 @@ enum race_point {
 	RACE_MISSED, /* EVD; its CNO's list of those that missed a trigger has lost it; ia->lock */
 	RACE_AWAKE,  /* CNO; a dat_cno_wait has its result, and is still a waiter; none */
 	RACE_RETURN, /* CNO, EVD; its waiter gives the channels back next; none */
-	RACE_EXPEL,  /* EVD; it is being freed, its waiter was told to leave; ia->lock */
+	RACE_EXPEL,  /* EVD, SRQ; it is being freed, and waits for who is in a call; ia->lock */
 	RACE_RENEW,  /* RMR; its window was lost, another one is about to be made; none */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
 	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */

@@ -8,6 +8,7 @@
  *   in the provider libraries
  *	ia->releases.running	mutex; one thread at a time returns deferred resources to the
  *				device. Taken with no other lock held.
+ *	srq->depth_lock		mutex; resizing the shared receive queue, and arming it
  *	ia->lock		mutex; connection management: EP states, service points, connection
  *				requests, timers, roles and CNO of each EVD. The service thread
  *				holds it while it handles anything.
@@ -379,8 +380,8 @@ struct ia {
 	const struct tp_attr *attr;
 	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
-	unsigned creating; /* lock; calls that make an object without the lock */
-	/* lock; a waiter has left an EVD or CNO, or a call an EVD, that is going away */
+	unsigned creating; /* lock; calls that make, or resize, an object without the lock */
+	/* lock; a waiter has left an EVD or CNO, or a call an EVD or SRQ, that is going away */
 	pthread_cond_t waiter_left;
 	struct service service;
 	struct attendance attendance;

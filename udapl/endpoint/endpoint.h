@@ -35,6 +35,9 @@ struct srq {
 	DAT_VLEN max_transfer;	 /* fixed; as an endpoint's */
 	struct pz *pz;		 /* held */
 	struct srq_slots *slots; /* ia->lock; the memory of all slots */
+	struct mutex depth_lock; /* how long the queue is; held while the device resizes it */
+	unsigned depth;		 /* depth_lock; receives that the device has room for */
+	unsigned callers;	 /* ia->lock; threads that have depth_lock, or wait for it */
 	DAT_COUNT low_watermark; /* ia->lock */
 	bool watched;		 /* ia->lock; the event of the low watermark is to come */
 };

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "endpoint.h"
+#include "base/race.h"
 
 /* Slots that were allocated together. */
 struct srq_slots {
@@ -100,15 +101,17 @@ static DAT_RETURN srq_init(struct srq *srq, const DAT_SRQ_ATTR *attr)
 		return NO_RESOURCE(MEMORY);
 	}
 	spin_init(&srq->post_lock, RANK_POST);
+	mutex_init(&srq->depth_lock, RANK_SRQ_DEPTH);
 	slots_add(srq, slots);
 	srq->max_segments = segments;
 	srq->max_transfer = min_u64(srq->obj.ia->attr->max_message, TP_MAX_LENGTH);
-	srq->pool.slots = (unsigned)attr->max_recv_dtos;
+	srq->pool.slots = srq->depth = (unsigned)attr->max_recv_dtos;
 	return DAT_SUCCESS;
 }
 
 static void srq_fini(struct srq *srq)
 {
+	mutex_destroy(&srq->depth_lock);
 	free(srq->pool.ring.sges);
 	slots_free(srq);
 }
@@ -199,13 +202,30 @@ put_pz:
 void srq_destroy_locked(struct srq *srq)
 {
 	assert_locked(&srq->obj.ia->lock);
-	debug_assert(!srq->pool.shares && !atomic_load(&srq->pool.queued));
+	debug_assert(!srq->pool.shares && !atomic_load(&srq->pool.queued) && !srq->callers);
 	ia_counts(srq->obj.ia, IA_SRQ_FREE);
 	atomic_store(&srq->gate, 0);
 	tp_srq_destroy(srq->tp);
 	obj_put(&srq->pz->obj);
 	srq_fini(srq);
 	obj_free(&srq->obj);
+}
+
+/*
+ * For a queue that is retired: waits for the threads that resize or arm it. An abrupt close, which
+ * does not see the queue any more, waits, too.
+ */
+static void srq_expel_callers_relock(struct srq *srq)
+{
+	struct ia *ia = srq->obj.ia;
+
+	assert_locked(&ia->lock);
+	ia->creating++;
+	while (srq->callers) {
+		race_reach(RACE_EXPEL, srq);
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
+	}
+	ia_creation_end_locked(ia);
 }
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
@@ -218,10 +238,12 @@ DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
 	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_SRQ))
 		return BAD_HANDLE(SRQ);
 	ia = srq->obj.ia;
-	if (obj_retire(&srq->obj))
+	if (obj_retire(&srq->obj)) {
+		srq_expel_callers_relock(srq);
 		srq_destroy_locked(srq);
-	else
+	} else {
 		ret = BAD_STATE(SRQ_IN_USE);
+	}
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -256,46 +278,98 @@ DAT_RETURN srq_query(DAT_SRQ_HANDLE handle, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PAR
 	return DAT_SUCCESS;
 }
 
-/*
- * In this order each step can be undone, or can't fail. The device comes last: until the slots are
- * there nobody posts more than before.
- */
-static DAT_RETURN grow_locked(struct srq *srq, unsigned to)
+/* The opposite of srq_lock. From there on another thread may destroy the queue. */
+static void srq_unlock(struct srq *srq)
 {
-	const unsigned from = srq->pool.slots;
-	struct srq_slots *slots = slots_new(srq, to - from);
-	DAT_RETURN ret;
+	struct ia *ia = srq->obj.ia;
+
+	assert_locked(&ia->lock);
+	mutex_unlock(&srq->depth_lock);
+	if (--srq->callers == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
+	ia_creation_end_locked(ia);
+	mutex_unlock(&ia->lock);
+}
+
+/*
+ * Takes depth_lock, and the lock of the IA, of a handle that is one of @ia unless that is NULL. It
+ * waits for depth_lock without the other: who has it may be in the device. Meanwhile no close
+ * destroys the queue, and dat_srq_free waits, but the handle may be refused then. Returns whether
+ * it has the locks.
+ */
+static bool srq_lock(struct ia *ia, DAT_SRQ_HANDLE handle)
+{
+	struct srq *srq = handle;
+
+	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_SRQ))
+		return false;
+	ia = srq->obj.ia;
+	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA)) {
+		mutex_unlock(&ia->lock);
+		return false;
+	}
+	ia->creating++;
+	srq->callers++;
+	mutex_unlock(&ia->lock);
+	mutex_lock(&srq->depth_lock);
+	mutex_lock(&ia->lock);
+	if (obj_valid(ia, handle, DAT_HANDLE_TYPE_SRQ))
+		return true;
+	srq_unlock(srq);
+	return false;
+}
+
+/* Has the device make room, without ia->lock meanwhile. It may have more than there are slots. */
+static DAT_RETURN device_resize_relock(struct srq *srq, unsigned to)
+{
+	struct ia *ia = srq->obj.ia;
 	int err;
+
+	assert_locked(&ia->lock);
+	assert_locked(&srq->depth_lock);
+	if (to <= srq->depth)
+		return DAT_SUCCESS;
+	mutex_unlock(&ia->lock);
+	err = tp_srq_resize(srq->tp, to);
+	if (!err)
+		srq->depth = to;
+	mutex_lock(&ia->lock);
+	return err == -EOPNOTSUPP ? NO_RESOURCE(SRQ) : status_of_made(err, DAT_RESOURCE_SRQ);
+}
+
+/*
+ * Until the slots are there nobody posts more than before. The EVDs come after the device, because
+ * more of them may be attached meanwhile. What the device has made stays if they have no room.
+ */
+static DAT_RETURN grow_relock(struct srq *srq, unsigned to)
+{
+	struct srq_slots *slots = slots_new(srq, to - srq->pool.slots);
+	DAT_RETURN ret;
 
 	assert_locked(&srq->obj.ia->lock);
 	if (!slots)
 		return NO_RESOURCE(MEMORY);
-	ret = evd_grow_pool_locked(srq->obj.ia, &srq->pool, to);
-	if (ret != DAT_SUCCESS)
-		goto free_slots;
-	err = tp_srq_resize(srq->tp, to);
-	ret = err == -EOPNOTSUPP ? NO_RESOURCE(SRQ) : status_of_made(err, DAT_RESOURCE_SRQ);
-	if (ret != DAT_SUCCESS)
-		goto shrink_evds;
+	ret = device_resize_relock(srq, to);
+	if (ret == DAT_SUCCESS)
+		ret = evd_grow_pool_locked(srq->obj.ia, &srq->pool, to);
+	if (ret != DAT_SUCCESS) {
+		free(slots);
+		return ret;
+	}
 	slots_add(srq, slots);
 	srq->pool.slots = to;
 	return DAT_SUCCESS;
-shrink_evds:
-	evd_shrink_pool_locked(srq->obj.ia, &srq->pool, from);
-free_slots:
-	free(slots);
-	return ret;
 }
 
 /* A queue does not become shorter: who asks for less may have more. */
-static DAT_RETURN resize_locked(struct srq *srq, DAT_COUNT to)
+static DAT_RETURN resize_relock(struct srq *srq, DAT_COUNT to)
 {
 	assert_locked(&srq->obj.ia->lock);
 	if ((unsigned)to < outstanding(srq) || to < srq->low_watermark)
 		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	if ((unsigned)to <= srq->pool.slots)
 		return DAT_SUCCESS;
-	return grow_locked(srq, (unsigned)to);
+	return grow_relock(srq, (unsigned)to);
 }
 
 DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos)
@@ -310,10 +384,10 @@ DAT_RETURN srq_resize(DAT_SRQ_HANDLE handle, DAT_COUNT max_recv_dtos)
 	ia = srq->obj.ia;
 	if (max_recv_dtos <= 0 || max_recv_dtos > attr_max_srq_dtos(ia))
 		return BAD_ARG(2);
-	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_SRQ))
+	if (!srq_lock(ia, handle))
 		return BAD_HANDLE(SRQ);
-	ret = resize_locked(srq, max_recv_dtos);
-	mutex_unlock(&ia->lock);
+	ret = resize_relock(srq, max_recv_dtos);
+	srq_unlock(srq);
 	return ret;
 }
 
@@ -354,9 +428,11 @@ static bool is_below_locked(struct srq *srq, unsigned watermark)
  */
 static DAT_RETURN watch_locked(struct srq *srq, DAT_COUNT watermark)
 {
-	int err = tp_srq_arm(srq->tp, (unsigned)watermark);
+	int err;
 
 	assert_locked(&srq->obj.ia->lock);
+	assert_locked(&srq->depth_lock);
+	err = tp_srq_arm(srq->tp, (unsigned)watermark);
 	if (err)
 		return status_of(err, DAT_RESOURCE_SRQ);
 	srq->low_watermark = watermark;
@@ -373,14 +449,12 @@ DAT_RETURN srq_set_lw(DAT_SRQ_HANDLE handle, DAT_COUNT low_watermark)
 	CANCEL_FORBIDDEN;
 	struct srq *srq = handle;
 	DAT_RETURN ret = BAD_ARG(2);
-	struct ia *ia;
 
-	if (!obj_lock_ia(NULL, handle, DAT_HANDLE_TYPE_SRQ))
+	if (!srq_lock(NULL, handle))
 		return BAD_HANDLE(SRQ);
-	ia = srq->obj.ia;
 	if (low_watermark >= 0 && (unsigned)low_watermark <= srq->pool.slots)
 		ret = watch_locked(srq, low_watermark);
-	mutex_unlock(&ia->lock);
+	srq_unlock(srq);
 	return ret;
 }
 

@@ -366,7 +366,7 @@ void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool)
 	free(share);
 }
 
-/* Takes the EVDs of the shares before @end back to @depth completions; NULL: all of them. */
+/* Takes the EVDs of the shares before @end back to @depth completions. */
 static void shares_shrink_locked(struct ia *ia, struct recv_pool *pool,
 				 const struct pool_share *end, unsigned depth)
 {
@@ -390,11 +390,6 @@ DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned 
 		share->depth = depth;
 	}
 	return DAT_SUCCESS;
-}
-
-void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth)
-{
-	shares_shrink_locked(ia, pool, NULL, depth);
 }
 
 /* ---- create and free ---- */

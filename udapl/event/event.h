@@ -230,8 +230,6 @@ DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
 void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
 /* All EVDs of @pool, of @ia, get room for @depth completions of it, which is more, or none does. */
 DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
-/* All EVDs of @pool give up room for more than @depth completions of it. */
-void evd_shrink_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
 
 /* ---- evd_queue.c: evd->lock is not held; any thread ---- */
 

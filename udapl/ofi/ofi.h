@@ -860,8 +860,8 @@ struct tp_srq {
 	struct tp_pd *pd;
 	struct srq *srq;
 	struct fid_ep *fi;
-	struct tp_srq *next; /* ia->lock */
-	unsigned max_recv;   /* ia->lock */
+	struct tp_srq *next;	   /* ia->lock */
+	_Atomic unsigned max_recv; /* srq->depth_lock, to write */
 	struct spinlock lock;
 	struct transfer *spares;   /* lock */
 	struct recv_block *blocks; /* lock */
