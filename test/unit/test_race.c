@@ -214,8 +214,8 @@ END_TEST
 struct resizer {
 	DAT_EVD_HANDLE evd;
 	DAT_RETURN (*call)(DAT_SRQ_HANDLE, DAT_COUNT); /* of @srq, and @events; NULL: of @evd */
-	DAT_SRQ_HANDLE srq;
-	DAT_COUNT events; /* qlen; of an endpoint, the receives */
+	DAT_SRQ_HANDLE srq;			       /* or that of the endpoint */
+	DAT_COUNT events;			       /* qlen; of an endpoint, the receives */
 	bool by_endpoint; /* dat_ep_create, of one that has the EVD for receives */
 	bool stays;	  /* in the transport, until fake_go_on */
 	DAT_EP_HANDLE ep;
@@ -236,6 +236,10 @@ static void *resize(void *arg)
 		fake_stay(1);
 	if (resizer->call)
 		resizer->ret = resizer->call(resizer->srq, resizer->events);
+	else if (resizer->by_endpoint && resizer->srq)
+		resizer->ret = ep_create_with_srq(client->ia, client->pz, resizer->evd,
+						  client->request_evd, client->connect_evd,
+						  resizer->srq, &attr, &resizer->ep);
 	else if (resizer->by_endpoint)
 		resizer->ret = ep_create(client->ia, client->pz, resizer->evd, client->request_evd,
 					 client->connect_evd, &attr, &resizer->ep);
@@ -479,6 +483,28 @@ START_TEST(evds_have_room_for_a_shared_queue_that_has_grown)
 	}
 	ck_dat(srq_free(resizer.srq));
 	side_close(client);
+}
+END_TEST
+
+/* The EVD has room for the endpoint itself. */
+START_TEST(connections_are_made_while_an_evd_grows_for_a_shared_queue)
+{
+	struct resizer resizer = { .by_endpoint = true, .stays = true };
+
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	resizer.evd = side_create_evd(client, RECEIVES, DAT_EVD_DTO_FLAG);
+	resizer.srq = make_shared_queue();
+	resizer_start(&resizer);
+	pair_connect(&pair);
+	fake_go_on();
+	consumer_thread_join(resizer.thread);
+	ck_dat(resizer.ret);
+	resizer.stays = false;
+	resizer_start(&resizer); /* another endpoint, of which only the transfers are new */
+	resizer_end(&resizer);
+	ck_assert_uint_eq(fake_calls("cq_resize"), 1);
+	pair_close_abrupt(&pair);
 }
 END_TEST
 
@@ -1853,6 +1879,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_abrupt_close_waits_for_an_evd_that_grows_for_an_endpoint);
 	tcase_add_loop_test(cases, connections_are_made_while_a_shared_queue_is_resized, 0, 2);
 	tcase_add_test(cases, evds_have_room_for_a_shared_queue_that_has_grown);
+	tcase_add_test(cases, connections_are_made_while_an_evd_grows_for_a_shared_queue);
 	tcase_add_test(cases, an_endpoint_may_go_while_its_queue_is_resized);
 	tcase_add_loop_test(cases, a_shared_queue_that_is_resized_twice_at_once_has_the_larger_size,
 			    0, 2);

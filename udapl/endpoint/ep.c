@@ -119,8 +119,10 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 static DAT_RETURN grow_evds_ahead(struct ia *ia, const struct ep_parts *parts)
 {
 	const DAT_EP_ATTR attr = role_attr(&parts->attr, parts->srq);
+	const struct srq *srq = parts->srq;
 
-	return evd_grow_ahead(ia, parts->evds[EVD_ROLE_RECV], parts->evds[EVD_ROLE_REQUEST], &attr);
+	return evd_grow_ahead(ia, parts->evds[EVD_ROLE_RECV], parts->evds[EVD_ROLE_REQUEST], &attr,
+			      srq ? &srq->pool : NULL);
 }
 
 static unsigned max_request_segments(const DAT_EP_ATTR *attr)

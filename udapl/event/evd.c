@@ -193,16 +193,34 @@ static void evd_put_unlock(struct evd *evd)
 }
 
 /*
- * Makes room in the completion queue of @handle, or is silent if that is none: it is checked again
- * when it is attached. The hold keeps it from being freed.
+ * Returns where in the list of @evd the share of @pool is, or the end of it. Programs have few of
+ * these queues.
  */
-static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned depth)
+static struct pool_share **share_find_locked(struct evd *evd, const struct recv_pool *pool)
+{
+	struct pool_share **link = &evd->shares;
+
+	assert_locked(&evd->obj.ia->lock);
+	while (*link && (*link)->pool != pool)
+		link = &(*link)->next_of_evd;
+	return link;
+}
+
+/*
+ * Makes room in the completion queue of @handle, or is silent if that is none: it is checked again
+ * when it is attached. That includes room for @pool, unless that is NULL, or another endpoint has
+ * both. The hold keeps the EVD from being freed.
+ */
+static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned depth,
+			     const struct recv_pool *pool)
 {
 	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 
 	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_EVD))
 		return DAT_SUCCESS;
+	if (pool && !*share_find_locked(evd, pool))
+		depth += pool->slots;
 	obj_get(&evd->obj);
 	mutex_unlock(&ia->lock);
 	if (evd->cq)
@@ -214,16 +232,16 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 }
 
 DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
-			  const DAT_EP_ATTR *attr)
+			  const DAT_EP_ATTR *attr, const struct recv_pool *pool)
 {
 	const unsigned recv_depth = role_depth(ia, EVD_ROLE_RECV, attr);
 	const unsigned request_depth = role_depth(ia, EVD_ROLE_REQUEST, attr);
 	DAT_RETURN ret;
 
 	if (recv == request)
-		return grow_ahead(ia, recv, recv_depth + request_depth);
-	ret = grow_ahead(ia, recv, recv_depth);
-	return ret == DAT_SUCCESS ? grow_ahead(ia, request, request_depth) : ret;
+		return grow_ahead(ia, recv, recv_depth + request_depth, pool);
+	ret = grow_ahead(ia, recv, recv_depth, pool);
+	return ret == DAT_SUCCESS ? grow_ahead(ia, request, request_depth, NULL) : ret;
 }
 
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
@@ -306,20 +324,6 @@ static void depth_drop_locked(struct evd *evd, unsigned less)
 	spin_lock(&evd->lock);
 	evd->dto_depth -= less;
 	spin_unlock(&evd->lock);
-}
-
-/*
- * Returns where in the list of @evd the share of @pool is, or the end of it. Programs have few of
- * these queues.
- */
-static struct pool_share **share_find_locked(struct evd *evd, const struct recv_pool *pool)
-{
-	struct pool_share **link = &evd->shares;
-
-	assert_locked(&evd->obj.ia->lock);
-	while (*link && (*link)->pool != pool)
-		link = &(*link)->next_of_evd;
-	return link;
 }
 
 DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool)

@@ -205,12 +205,13 @@ void evd_expel_waiter_relock(struct evd *evd);
 
 /*
  * For dat_ep_create, before it takes ia->lock, with which it attaches these EVDs next: has the
- * device make room for completions of an endpoint with @attr. Threads that do so at the same time
- * may find that it is not enough for all; evd_attach_locked makes more. A handle that is no EVD of
- * @ia is passed over. The IA is kept open by ia_creation_begin.
+ * device make room for completions of an endpoint with @attr, that has its receives from @pool,
+ * unless that is NULL. Threads that do so at the same time may find that it is not enough for all;
+ * evd_attach_locked and evd_attach_pool_locked make more. A handle that is no EVD of @ia is passed
+ * over. The IA is kept open by ia_creation_begin.
  */
 DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
-			  const DAT_EP_ATTR *attr);
+			  const DAT_EP_ATTR *attr, const struct recv_pool *pool);
 /*
  * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for its completions,
  * and takes a hold. Only in the connect role the EVD may belong to another IA. An attachment with
