@@ -203,6 +203,11 @@ unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS]);
  */
 uint64_t tp_dev_deadline(const struct tp_dev *dev);
 /*
+ * Returns whether the service thread is to poll its descriptors until that deadline, and not to
+ * sleep, because something is expected at once. It asks after tp_dev_deadline.
+ */
+bool tp_dev_busy_polls(const struct tp_dev *dev);
+/*
  * Takes the events of the device, does what is due by time, and makes the upcalls that follow.
  * @ready has a bit for each descriptor that is readable or in error, in the order of tp_dev_fds.
  * With the first bit it takes an event of the connection manager, if there is one. Returns whether
@@ -913,6 +918,11 @@ void up_dev_fatal(struct ia *ia);
 
 /* Has the service thread call tp_dev_progress soon. */
 void up_wake(struct ia *ia);
+/*
+ * Says whether the calling thread is the service thread, and may poll its descriptors, because as
+ * far as it knows nobody else wants its processor.
+ */
+bool up_may_busy_poll(struct ia *ia);
 /* Says whether the calling thread is the service thread. */
 bool up_is_service_thread(const struct ia *ia);
 

@@ -196,6 +196,12 @@ unsigned tp_dev_fds(const struct tp_dev *dev, int fds[TP_DEV_FDS])
 	return dev->has_second ? 2 : 1;
 }
 
+bool tp_dev_busy_polls(const struct tp_dev *dev)
+{
+	(void)dev;
+	return false;
+}
+
 uint64_t tp_dev_deadline(const struct tp_dev *dev)
 {
 	uint64_t deadline;

@@ -171,6 +171,121 @@ START_TEST(what_stays_there_causes_no_naps)
 }
 END_TEST
 
+/* ---- busy polling in the place of naps ---- */
+
+static struct service *service(void)
+{
+	return &((struct ia *)rig.ia)->service;
+}
+
+/* This thread counts as the service thread for the visits of a case. */
+static pthread_t become_service_thread(void)
+{
+	pthread_t real = service()->thread;
+
+	service()->thread = pthread_self();
+	return real;
+}
+
+static void visit_with_arrival(void)
+{
+	message_arrives();
+	visit_due();
+	ck_assert(!is_waiting());
+	ck_assert(cq->due && cq->delay && cq->delay < VISIT_INTERVAL);
+}
+
+START_TEST(a_free_processor_polls_where_a_busy_one_naps)
+{
+	pthread_t real = become_service_thread();
+
+	arrivals_beside_rare_polls(ROUNDS);
+	ck_assert(!tp_dev_busy_polls(cq->dev));
+	visit_with_arrival();
+	ck_assert(tp_dev_busy_polls(cq->dev));
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert(cq->in_dev_set);
+	ck_assert_uint_le(tp_dev_deadline(cq->dev), tp_now() + VISIT_INTERVAL);
+	atomic_store(&service()->busy.rests_until, TP_NEVER);
+	visit_with_arrival();
+	ck_assert(!tp_dev_busy_polls(cq->dev));
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	service()->thread = real;
+	poll_all();
+}
+END_TEST
+
+START_TEST(polling_ends_when_nothing_arrives)
+{
+	pthread_t real = become_service_thread();
+
+	arrivals_beside_rare_polls(ROUNDS);
+	visit_with_arrival();
+	ck_assert_uint_gt(visits_at_once(), ROUNDS / 10);
+	ck_assert(!cq->due);
+	ck_assert(!tp_dev_busy_polls(cq->dev));
+	service()->thread = real;
+	poll_all();
+}
+END_TEST
+
+START_TEST(only_the_service_thread_polls)
+{
+	arrivals_beside_rare_polls(ROUNDS);
+	visit_with_arrival();
+	ck_assert(!tp_dev_busy_polls(cq->dev));
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	poll_all();
+}
+END_TEST
+
+#define US UINT64_C(1000) /* ns */
+#define MS UINT64_C(1000000)
+
+static uint64_t now_fake;
+
+static uint64_t rest_after_rounds(struct busy_poll *busy, unsigned n, uint64_t time)
+{
+	while (n--) {
+		busy_poll_round(busy, now_fake, now_fake + time);
+		now_fake += time;
+	}
+	return busy_poll_allowed(busy, now_fake) ? 0 : atomic_load(&busy->rests_until) - now_fake;
+}
+
+START_TEST(who_gets_its_processor_back_late_polls_no_more_for_a_while)
+{
+	struct busy_poll busy = { 0 };
+	uint64_t rest = 0, next;
+
+	now_fake = MS;
+	ck_assert_uint_eq(rest_after_rounds(&busy, 10, 2 * US), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		next = rest_after_rounds(&busy, 1, 4 * MS);
+		ck_assert_uint_ge(next, rest);
+		rest = next;
+		now_fake += rest;
+		ck_assert(busy_poll_allowed(&busy, now_fake));
+		ck_assert(!busy_poll_allowed(&busy, now_fake - 1));
+		(void)rest_after_rounds(&busy, 10, 2 * US);
+	}
+	ck_assert_uint_ge(rest, 100 * MS);
+	ck_assert_uint_le(rest, 1000 * MS);
+}
+END_TEST
+
+START_TEST(who_had_its_processor_for_long_polls_again_soon)
+{
+	struct busy_poll busy = { 0 };
+
+	now_fake = MS;
+	for (unsigned i = 0; i < 20; i++)
+		now_fake += rest_after_rounds(&busy, 1, 4 * MS);
+	ck_assert_uint_eq(rest_after_rounds(&busy, 10000, 2 * US), 0);
+	ck_assert_uint_le(rest_after_rounds(&busy, 1, 4 * MS), 4 * MS);
+}
+END_TEST
+
 /* ---- a consumer that polls all the time ---- */
 
 /* Between a visit that finds something waiting and the next one it takes that. */
@@ -675,6 +790,11 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
 	tcase_add_test(visits, visits_for_a_consumer_that_polls_rarely_have_naps_between_them);
 	tcase_add_test(visits, what_stays_there_causes_no_naps);
+	tcase_add_test(visits, a_free_processor_polls_where_a_busy_one_naps);
+	tcase_add_test(visits, polling_ends_when_nothing_arrives);
+	tcase_add_test(visits, only_the_service_thread_polls);
+	tcase_add_test(visits, who_gets_its_processor_back_late_polls_no_more_for_a_while);
+	tcase_add_test(visits, who_had_its_processor_for_long_polls_again_soon);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

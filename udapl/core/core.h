@@ -108,6 +108,18 @@ struct work {
 	void (*run)(struct work *);
 };
 
+/* Of a thread that polls its descriptors: do others want its processor? */
+struct busy_poll {
+	uint64_t free; /* service thread; ns of rounds since others have had the processor */
+	uint64_t rest; /* service thread; ns that it sleeps as usual since they had */
+	_Atomic uint64_t rests_until;
+};
+
+/* Takes note of a round from @began to @now; after a long one the thread rests for some time. */
+void busy_poll_round(struct busy_poll *busy, uint64_t began, uint64_t now);
+/* May the thread poll? Any thread. */
+bool busy_poll_allowed(const struct busy_poll *busy, uint64_t now);
+
 struct service {
 	pthread_t thread;
 	bool started;
@@ -121,6 +133,7 @@ struct service {
 	struct work *running;	       /* lock; the unlocked work being run */
 	bool stop;		       /* lock */
 	struct timer_heap timers;      /* ia->lock */
+	struct busy_poll busy;
 };
 
 /*

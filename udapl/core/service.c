@@ -4,6 +4,7 @@
  * completion channels, timers, and work that the data path queues.
  */
 #include <errno.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -269,6 +270,60 @@ static void handle_device_locked(struct ia *ia, unsigned ready, unsigned in_erro
 		up_dev_fatal(ia);
 }
 
+/*
+ * ---- busy polling ----
+ *
+ * Where something is expected at once the thread does not sleep: to be woken up takes longer. It
+ * yields its processor in each round, and so it gets that back late if others want it. Then it
+ * sleeps as usual for some time; four times as long as the time before, so that trials cost little,
+ * unless nobody has wanted the processor for a while.
+ */
+#define LONG_ROUND    UINT64_C(200000)	  /* ns; others have had the processor */
+#define FREE_TIME     UINT64_C(1000000)	  /* ns, of rounds; nobody has wanted it */
+#define SHORTEST_REST UINT64_C(1000000)	  /* ns */
+#define LONGEST_REST  UINT64_C(500000000) /* ns */
+
+void busy_poll_round(struct busy_poll *busy, uint64_t began, uint64_t now)
+{
+	if (now - began < LONG_ROUND) {
+		busy->free += now - began;
+		return;
+	}
+	if (busy->free >= FREE_TIME)
+		busy->rest = 0;
+	busy->rest = min_u64(max_u64(4 * busy->rest, SHORTEST_REST), LONGEST_REST);
+	busy->free = 0;
+	atomic_store(&busy->rests_until, now + busy->rest);
+}
+
+bool busy_poll_allowed(const struct busy_poll *busy, uint64_t now)
+{
+	return now >= atomic_load(&busy->rests_until);
+}
+
+bool up_may_busy_poll(struct ia *ia)
+{
+	return service_is_current(ia) && busy_poll_allowed(&ia->service.busy, tp_now());
+}
+
+/* Does what tp_epoll does, and does not sleep. After a long round it returns early. */
+static int epoll_busy(struct service *service, struct epoll_event *events, uint64_t deadline)
+{
+	uint64_t began, now = tp_now();
+	int ready;
+
+	do {
+		began = now;
+		ready = epoll_wait(service->epoll, events, EPOLL_BATCH, 0);
+		if (ready)
+			return ready;
+		sched_yield();
+		now = tp_now();
+		busy_poll_round(&service->busy, began, now);
+	} while (now < deadline && busy_poll_allowed(&service->busy, now));
+	return 0;
+}
+
 /* ---- the thread ---- */
 
 static void handle_events_locked(struct ia *ia, const struct epoll_event *events, int n)
@@ -315,11 +370,13 @@ static void *service_main(void *arg)
 	mutex_lock(&ia->lock);
 	while (!stop_requested(service)) {
 		uint64_t deadline = next_deadline_locked(ia);
+		bool busy = deadline <= tp_dev_deadline(ia->dev) && tp_dev_busy_polls(ia->dev);
 		int ready;
 
 		service->sleeps_until = deadline;
 		mutex_unlock(&ia->lock);
-		ready = tp_epoll(service->epoll, events, EPOLL_BATCH, deadline);
+		ready = busy ? epoll_busy(service, events, deadline)
+			     : tp_epoll(service->epoll, events, EPOLL_BATCH, deadline);
 		race_reach(RACE_NAMED, ia);
 		mutex_lock(&ia->lock);
 		service->sleeps_until = 0;

@@ -297,6 +297,11 @@ uint64_t tp_dev_deadline(const struct tp_dev *dev)
 	return dev->next_visit;
 }
 
+bool tp_dev_busy_polls(const struct tp_dev *dev)
+{
+	return dev->busy_polls;
+}
+
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	up_assert_locked(dev->ia);

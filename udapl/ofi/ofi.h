@@ -204,6 +204,7 @@ struct tp_dev {
 	struct spinlock due_lock;
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
+	bool busy_polls;     /* ia->lock; the service thread does not sleep until then */
 	uint64_t next_delay; /* cqs_lock; ns to the earliest visit that is due, TP_NEVER: none is */
 	unsigned pass;	     /* cqs_lock; a number for all that is visited at once */
 

@@ -41,6 +41,10 @@
  * sleeps for longer than it runs gets it whenever it wakes up. So as long as something arrives for
  * such a consumer the service thread takes naps: the queue is VISITED after each NAP_TIME.
  *
+ * Where a processor is free a nap would only delay what arrives, and to be woken up, too. There the
+ * service thread polls its descriptors for as long as a nap lasts (core/service.c): the queue is
+ * WATCHED, and visited when something has arrived, or when that time is over.
+ *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
  * consumer is at one of them.
@@ -291,6 +295,18 @@ static bool cq_take_all_locked(struct tp_cq *cq, bool nap, bool is_settled)
 	return cq_settle_locked(cq);
 }
 
+/* The service thread takes a nap; or polls for so long, if a processor is free for that. */
+static void nap_begin_locked(struct tp_cq *cq)
+{
+	const uint64_t time = cq_time(cq, NAP_TIME);
+
+	assert_locked(&cq->dev->cqs_lock);
+	if (up_may_busy_poll(cq->dev->ia) && !cq_enter_locked(cq, PROGRESS_WATCHED, time))
+		cq->dev->busy_polls = true;
+	else
+		(void)cq_enter_locked(cq, PROGRESS_VISITED, time);
+}
+
 /*
  * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
  * nap then. @is_settled: so is the other queue of the pair. Returns whether this one is.
@@ -319,7 +335,7 @@ static bool cq_serve_locked(struct tp_cq *cq, bool nap, bool is_settled)
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (nap && quiet)
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, NAP_TIME));
+		nap_begin_locked(cq);
 	else if (!quiet)
 		(void)cq_enter_locked(cq, PROGRESS_VISITED,
 				      stalled ? VISIT_INTERVAL : STARVE_INTERVAL);
@@ -639,6 +655,7 @@ static void visit_due_locked(struct tp_dev *dev)
 
 	assert_locked(&dev->cqs_lock);
 	dev->next_delay = TP_NEVER;
+	dev->busy_polls = false;
 	for (dev->pass++; cq; cq = next) {
 		race_reach(RACE_VISIT, cq);
 		spin_lock(&dev->due_lock);

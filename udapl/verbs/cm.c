@@ -250,6 +250,13 @@ static struct tp_conn *cm_conn_list_due(const struct cm_conn_list *list)
 	return list->first && list->first->deadline <= tp_now() ? list->first : NULL;
 }
 
+/* A device works by itself. */
+bool tp_dev_busy_polls(const struct tp_dev *dev)
+{
+	(void)dev;
+	return false;
+}
+
 /*
  * While there are connections the service thread looks here after LINGER_TIME at the latest. So
  * none that begins to linger, or to await its destruction, meanwhile has to wake it. One begins to
