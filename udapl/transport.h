@@ -210,13 +210,15 @@ bool tp_dev_busy_polls(const struct tp_dev *dev);
 /*
  * Takes the events of the device, does what is due by time, and makes the upcalls that follow.
  * @ready has a bit for each descriptor that is readable or in error, in the order of tp_dev_fds.
- * With the first bit it takes an event of the connection manager, if there is one. Returns whether
- * that led to a step on this host, whose event may be there at once.
+ * With the first bit it takes an event of the connection manager, if there is one. With
+ * TP_ONLY_READY it may leave alone what is due, if nothing is readable after all. Returns whether
+ * what it did led to a step on this host, whose event may be there at once.
  *
  * ia->lock is held. The service thread calls this when a descriptor is readable or in error, when
  * the deadline has passed, and after up_wake; a consumer's call that connects, accepts or
  * disconnects, or that waits for an event of a connection, does so, too (core/attend.c).
  */
+#define TP_ONLY_READY (1u << TP_DEV_FDS)
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready);
 
 /* ---- memory: calls on threads of the consumer, without a lock unless it says so ---- */

@@ -56,6 +56,7 @@ struct ff_provider {
 	bool monitored; /* somebody else has brought a monitor of memory */
 	bool old;	/* it takes none */
 	size_t cq_size; /* the longest completion queue; 0: any */
+	bool arms_blindly; /* fi_trywait never says that something is there */
 };
 struct ff_provider *ff_provider(void);
 

@@ -226,6 +226,23 @@ START_TEST(what_arrives_as_the_event_queue_is_armed_is_handled_at_once)
 }
 END_TEST
 
+/* As that of libfabric's sockets, whose descriptor forgets the failures that were not read. */
+START_TEST(all_events_are_read_where_the_arming_does_not_look)
+{
+	struct ofi_rig rig;
+
+	ff_provider()->arms_blindly = true;
+	objects_open(&rig);
+	ofi_rig_lock(&rig);
+	for (unsigned i = 0; i < 3; i++)
+		ff_request_arrives("", 0);
+	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	ck_assert_uint_eq(ff_calls("fi_reject"), 3);
+	ofi_rig_unlock(&rig);
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 START_TEST(an_event_queue_that_is_never_armed_holds_nobody_up)
 {
 	struct ofi_rig rig;
@@ -790,6 +807,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_request_of_no_udapl_provider_is_refused);
 	tcase_add_test(tcase, a_request_that_ends_within_its_header_is_refused);
 	tcase_add_test(tcase, what_arrives_as_the_event_queue_is_armed_is_handled_at_once);
+	tcase_add_test(tcase, all_events_are_read_where_the_arming_does_not_look);
 	tcase_add_test(tcase, an_event_queue_that_is_never_armed_holds_nobody_up);
 	tcase_add_test(tcase, an_answer_of_no_udapl_provider_is_a_rejection);
 	tcase_add_test(tcase, a_request_to_a_service_point_that_is_freed_is_refused);

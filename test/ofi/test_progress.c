@@ -36,7 +36,7 @@ static void teardown(void)
 
 static void visit_due(void)
 {
-	progress_run(cq->dev, true);
+	(void)progress_run(cq->dev, true, false);
 }
 
 /* Two completions wait from here on. */
@@ -633,6 +633,24 @@ START_TEST(an_end_is_one_read_of_a_pair_of_queues)
 }
 END_TEST
 
+/* A thread that waits for connections, and looks at the device before it sleeps, is no consumer. */
+START_TEST(a_look_at_what_is_ready_visits_nothing_else)
+{
+	progress_due(cq);
+	count_from_here();
+	ck_assert(!progress_run(cq->dev, true, true));
+	expect_counts(0, 0);
+	visit_due();
+	ck_assert_uint_gt(ff_calls_here("fi_cq_read"), reads);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	message_arrives();
+	count_from_here();
+	(void)progress_run(cq->dev, true, true);
+	ck_assert_uint_gt(ff_calls_here("fi_cq_read"), reads);
+	poll_all();
+}
+END_TEST
+
 START_TEST(a_pair_is_settled_some_time_after_an_end)
 {
 	settle_no_more();
@@ -816,6 +834,7 @@ int main(int argc, char **argv)
 	tcase_add_test(pairs, a_queue_without_endpoints_has_no_other_one);
 	tcase_add_test(pairs, both_queues_of_a_pair_are_served_between_naps);
 	tcase_add_loop_test(pairs, an_end_is_one_read_of_a_pair_of_queues, 0, 2);
+	tcase_add_test(visits, a_look_at_what_is_ready_visits_nothing_else);
 	tcase_add_loop_test(pairs, a_pair_is_settled_some_time_after_an_end, 0, 2);
 	tcase_add_loop_test(pairs, a_pair_is_settled_in_the_middle_of_ends, 0, 2);
 	tcase_add_test(pairs, both_queues_of_a_pair_are_read_if_they_have_completions);

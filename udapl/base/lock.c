@@ -56,7 +56,7 @@ void debug_fail(const char *file, int line, const char *function, const char *wh
 #ifdef UDAPL_DEBUG
 race_hook_fn *_Atomic race_hook;
 
-#define HELD_MAX 8 /* the longest chain of locks is 5 */
+#define HELD_MAX 8 /* the longest chain of locks is 6 */
 
 /*
  * Memory that each thread has from its beginning. Otherwise the first lock of a thread takes some,

@@ -114,13 +114,13 @@ int attend_wait_begin(struct ia *ia, uint64_t *due)
 	return fd;
 }
 
-bool attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due)
+bool attend_wait_ready(struct ia *ia, unsigned ready, bool in_error, uint64_t *due)
 {
 	struct attendance *attendance = &ia->attendance;
 	bool stays;
 
 	mutex_lock(&ia->lock);
-	(void)tp_dev_progress(ia->dev, 1);
+	(void)tp_dev_progress(ia->dev, ready);
 	/* an error is reported by the service thread */
 	stays = !in_error && tp_now() < attendance->last + WAIT_TIME;
 	if (stays) {

@@ -224,9 +224,9 @@ void attend_call_end_locked(struct ia *ia);
 int attend_wait_begin(struct ia *ia, uint64_t *due);
 /*
  * The descriptor is readable, or in error; or *due has come, and from here on that is the next
- * time. Returns false if the thread does not listen any more.
+ * time. @ready is for tp_dev_progress. Returns false if the thread does not listen any more.
  */
-bool attend_wait_ready(struct ia *ia, bool in_error, uint64_t *due);
+bool attend_wait_ready(struct ia *ia, unsigned ready, bool in_error, uint64_t *due);
 /* The thread does not sleep any more. @listens: it has slept on the descriptor to the end. */
 void attend_wait_end(struct ia *ia, bool listens);
 

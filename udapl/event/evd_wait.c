@@ -435,7 +435,7 @@ static int wait_poll(struct evd *evd, struct pollfd *fds, uint64_t until, int co
  * The connection manager may have an event, or the device is due: handles that. If it makes an
  * event of this EVD, it need not wake this thread up, which looks next.
  */
-static void device_attend(struct evd *evd, bool in_error)
+static void device_attend(struct evd *evd, unsigned ready, bool in_error)
 {
 	bool woken;
 
@@ -443,7 +443,7 @@ static void device_attend(struct evd *evd, bool in_error)
 	woken = evd->woken;
 	evd->woken = true;
 	spin_unlock(&evd->lock);
-	evd->listens = attend_wait_ready(evd->obj.ia, in_error, &evd->due);
+	evd->listens = attend_wait_ready(evd->obj.ia, ready, in_error, &evd->due);
 	spin_lock(&evd->lock);
 	evd->woken = woken;
 	spin_unlock(&evd->lock);
@@ -469,7 +469,7 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		watch_surrender(&evd->watch);
 	}
 	if (evd->listens && (fds[WAIT_DEVICE].revents || evd->due <= tp_now()))
-		device_attend(evd, fds[WAIT_DEVICE].revents & (POLLERR | POLLHUP));
+		device_attend(evd, 1, fds[WAIT_DEVICE].revents & (POLLERR | POLLHUP));
 	if (!evd->cq && !evd->listens)
 		fds[WAIT_DEVICE].fd = -1;
 }
@@ -532,7 +532,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
 	evd->listens = dev_fd >= 0;
 	if (evd->listens) /* mostly something is there, of what the call before has caused */
-		device_attend(evd, false);
+		device_attend(evd, 1 | TP_ONLY_READY, false);
 	if (!evd->listens)
 		dev_fd = -1;
 	evd_counts(evd, EVD_WAIT_BLOCKED);

@@ -338,13 +338,14 @@ static void conn_read_addresses(struct tp_conn *conn)
 /* A peer that has the request and vanishes is noticed, however long its answer may take. */
 static void conn_probe_attempt(struct tp_conn *conn)
 {
+	struct socket_ends ends = { &conn->local, &conn->remote };
 	struct sockaddr_storage local = { 0 };
 	size_t size = sizeof(local);
 
 	if (!conn->dev->soft_queues || fi_getname(&conn->qp->fi->fid, &local, &size))
 		return;
 	conn->local = local;
-	conn->attempt = socket_probe_attempt(conn->dev, &local);
+	conn->attempt = socket_probe_attempt(conn->dev, &ends);
 }
 
 /*
@@ -529,15 +530,18 @@ bool eq_progress(struct tp_dev *dev)
 			free(pending);
 			handled = true;
 		}
-		if (eq_event_read(dev, &event)) {
+		while (eq_event_read(dev, &event)) {
 			event_handle(dev, &event);
 			handled = true;
 			vain = 0;
+			if (dev->arming_looks) /* as a second read would, at the sockets */
+				break;
 		}
 		/*
-		 * The descriptor stays readable until this says that there is nothing. It moves
-		 * the connections, so an event may be there that was not when it was read.
+		 * The descriptor stays readable until this says that there is nothing. An event may
+		 * be there that was not when it was read.
 		 */
+		errno = 0; /* as in eq_event_read */
 	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (vain < 2 || dev->pending));
 	dev->handling = false;
 	mutex_unlock(&dev->events_lock);

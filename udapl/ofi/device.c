@@ -179,6 +179,8 @@ static int dev_create(struct fi_info *info, bool zero_based, struct ia *ia, stru
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	dev->soft_queues = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
 	dev->pins_pages = info->domain_attr->mr_mode & FI_MR_ALLOCATED;
+	dev->arming_looks = !strcmp(info->fabric_attr->prov_name, "tcp") &&
+			    FI_MAJOR(info->fabric_attr->prov_version) < TCP_1_18;
 	hints_limits(info); /* no endpoint of the domain can have more */
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);
@@ -305,6 +307,5 @@ bool tp_dev_busy_polls(const struct tp_dev *dev)
 bool tp_dev_progress(struct tp_dev *dev, unsigned ready)
 {
 	up_assert_locked(dev->ia);
-	progress_run(dev, ready);
-	return false; /* what follows from an event is read with it */
+	return progress_run(dev, ready & 1, ready & TP_ONLY_READY);
 }

@@ -155,6 +155,8 @@ bool verify_virtual(struct fi_info *info, bool *zero_based);
 
 /* ---- device.c ---- */
 
+#define TCP_1_18 118 /* the major version of libfabric's tcp in libfabric 1.18 */
+
 #define MR_CHUNK  4096 /* regions */
 #define MR_CHUNKS 4096
 #define KEY_STOCK 64
@@ -174,6 +176,7 @@ struct tp_dev {
 	bool immed_follows;	  /* immediate data of a write take a message, see immed_issue */
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
+	bool arming_looks;	  /* fi_trywait of the event queue moves the connections */
 	bool pins_pages;	  /* of regions, when they are registered */
 	struct spinlock srx_lock; /* see srx_guard */
 	_Atomic bool guards_srx;  /* set once, under ia->lock */
@@ -514,9 +517,10 @@ int progress_add(struct tp_cq *cq);
 void progress_remove(struct tp_cq *cq);
 /*
  * Does all that is due: visits queues, handles events of connections. @ready: dev->epoll is
- * readable. ia->lock held; the service thread calls it, and calls that attend to the device do.
+ * readable; @only: nothing is done unless it is, indeed. Returns whether another event may be there
+ * at once. ia->lock held; the service thread calls it, and calls that attend to the device do.
  */
-void progress_run(struct tp_dev *dev, bool ready);
+bool progress_run(struct tp_dev *dev, bool ready, bool only);
 /* Has the service thread visit the queue when it visits the next time, whenever that is. */
 void progress_due(struct tp_cq *cq);
 /*
@@ -963,10 +967,10 @@ int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess);
 /* From here on the kernel ends the connection if the peer's host has vanished. */
 void socket_probe(int socket);
 /*
- * The same of an attempt to connect, whose peer is not known to the kernel yet: its socket, which
- * is new, is at @local. Returns the socket, or -1 if it is not found. ia->lock held.
+ * The same of an attempt to connect, whose peer may not be known to the kernel yet. Returns its
+ * socket, or -1 if it is not found. ia->lock held.
  */
-int socket_probe_attempt(struct tp_dev *dev, struct sockaddr_storage *local);
+int socket_probe_attempt(struct tp_dev *dev, struct socket_ends *ends);
 /*
  * Finds the socket that listens at @local; @guess is looked at first. Returns -1 if it is not
  * found. What it accepts from here on does not block a reader.

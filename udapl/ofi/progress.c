@@ -713,6 +713,7 @@ wait:
 enum {
 	TOOK_CONNECTIONS = 1 << 0, /* the event queue is readable */
 	TOOK_CLOSED = 1 << 1,	   /* a peer has closed a connection */
+	TOOK_DATA = 1 << 2,	   /* a queue is readable */
 };
 
 /* Takes what the set of the device reports: queues become due, the rest is returned. */
@@ -728,15 +729,17 @@ static unsigned events_take_locked(struct tp_dev *dev)
 
 		if (cm_closed(cq))
 			took |= TOOK_CLOSED;
-		else if (cq)
-			progress_due(cq);
-		else
+		else if (!cq)
 			took |= TOOK_CONNECTIONS;
+		else {
+			progress_due(cq);
+			took |= TOOK_DATA;
+		}
 	}
 	return took;
 }
 
-void progress_run(struct tp_dev *dev, bool ready)
+bool progress_run(struct tp_dev *dev, bool ready, bool only)
 {
 	bool handled = false;
 	unsigned took = 0;
@@ -744,14 +747,18 @@ void progress_run(struct tp_dev *dev, bool ready)
 	mutex_lock(&dev->cqs_lock);
 	if (ready)
 		took = events_take_locked(dev);
-	visit_due_locked(dev);
+	if (took || !only)
+		visit_due_locked(dev);
 	mutex_unlock(&dev->cqs_lock);
+	if (!took && only)
+		return false;
 	/* a visit to the queue of a closed connection has most likely made the event of its end */
-	if (took || eq_has_pending(dev))
+	if (took & (TOOK_CONNECTIONS | TOOK_CLOSED) || eq_has_pending(dev))
 		handled = eq_progress(dev);
 	eq_mind(dev, took & TOOK_CONNECTIONS && !handled);
 	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
+	return handled && !dev->arming_looks;
 }
 
 /* ---- queues that come and go ---- */

@@ -131,18 +131,25 @@ void socket_probe(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-static bool socket_is_named(int fd, void *local)
+/* Sockets that are connected to different peers may have one local address. */
+static bool socket_may_be_of(int fd, void *what)
 {
-	return socket_is_at(fd, local);
+	const struct socket_ends *ends = what;
+	struct sockaddr_storage remote = { 0 };
+	socklen_t size = sizeof(remote);
+
+	return socket_is_at(fd, ends->local) &&
+	       (getpeername(fd, (struct sockaddr *)&remote, &size) ||
+		!memcmp(&remote, ends->remote, sizeof(remote)));
 }
 
 /* A program that ends a connection and makes another gets the same number again. */
-int socket_probe_attempt(struct tp_dev *dev, struct sockaddr_storage *local)
+int socket_probe_attempt(struct tp_dev *dev, struct socket_ends *ends)
 {
 	int fd = dev->last_attempt;
 
-	if (!socket_is_named(fd, local))
-		fd = socket_search_new(dev, socket_is_named, local);
+	if (!socket_may_be_of(fd, ends))
+		fd = socket_search_new(dev, socket_may_be_of, ends);
 	if (fd < 0)
 		return fd;
 	socket_probe(fd);

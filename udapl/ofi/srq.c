@@ -22,8 +22,6 @@
 
 #include "ofi.h"
 
-#define TCP_1_18 118 /* the major version of libfabric's tcp in libfabric 1.18 */
-
 #define HARVEST 8 /* entries that are read at once, and members */
 
 /* Slots of receives that were allocated together. */
