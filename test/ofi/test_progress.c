@@ -286,6 +286,17 @@ START_TEST(who_had_its_processor_for_long_polls_again_soon)
 }
 END_TEST
 
+/* As where the processes of a container may have one processor. */
+START_TEST(who_gets_its_processor_back_very_late_polls_no_more_for_long)
+{
+	struct busy_poll busy = { 0 };
+
+	now_fake = MS;
+	ck_assert_uint_eq(rest_after_rounds(&busy, 10000, 2 * US), 0);
+	ck_assert_uint_ge(rest_after_rounds(&busy, 1, 50 * MS), 100 * MS);
+}
+END_TEST
+
 /* ---- a consumer that polls all the time ---- */
 
 /* Between a visit that finds something waiting and the next one it takes that. */
@@ -813,6 +824,7 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, only_the_service_thread_polls);
 	tcase_add_test(visits, who_gets_its_processor_back_late_polls_no_more_for_a_while);
 	tcase_add_test(visits, who_had_its_processor_for_long_polls_again_soon);
+	tcase_add_test(visits, who_gets_its_processor_back_very_late_polls_no_more_for_long);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

@@ -276,9 +276,11 @@ static void handle_device_locked(struct ia *ia, unsigned ready, unsigned in_erro
  * Where something is expected at once the thread does not sleep: to be woken up takes longer. It
  * yields its processor in each round, and so it gets that back late if others want it. Then it
  * sleeps as usual for some time; four times as long as the time before, so that trials cost little,
- * unless nobody has wanted the processor for a while.
+ * unless nobody has wanted the processor for a while. If it gets that back very late, its group has
+ * used up what it may have of processors, which those that poll take from the rest of the program.
  */
 #define LONG_ROUND    UINT64_C(200000)	  /* ns; others have had the processor */
+#define LONGEST_ROUND UINT64_C(10000000)  /* ns; more than the turns of a few others */
 #define FREE_TIME     UINT64_C(1000000)	  /* ns, of rounds; nobody has wanted it */
 #define SHORTEST_REST UINT64_C(1000000)	  /* ns */
 #define LONGEST_REST  UINT64_C(500000000) /* ns */
@@ -289,9 +291,12 @@ void busy_poll_round(struct busy_poll *busy, uint64_t began, uint64_t now)
 		busy->free += now - began;
 		return;
 	}
-	if (busy->free >= FREE_TIME)
-		busy->rest = 0;
-	busy->rest = min_u64(max_u64(4 * busy->rest, SHORTEST_REST), LONGEST_REST);
+	if (now - began >= LONGEST_ROUND)
+		busy->rest = LONGEST_REST;
+	else if (busy->free >= FREE_TIME)
+		busy->rest = SHORTEST_REST;
+	else
+		busy->rest = min_u64(max_u64(4 * busy->rest, SHORTEST_REST), LONGEST_REST);
 	busy->free = 0;
 	atomic_store(&busy->rests_until, now + busy->rest);
 }
