@@ -115,6 +115,8 @@ enum {
 	TP_CAP_ATOMIC = 1 << 10,
 	/* a registration pins no page, and touches none, because the user wants it so */
 	TP_CAP_ON_DEMAND = 1 << 11,
+	/* the first descriptor of tp_dev_fds is readable when data arrive, too */
+	TP_CAP_DATA_BESIDE = 1 << 12,
 	/* of DAT 2.0: tp_mr_reg_at can have regions whose first byte is at 0 */
 	TP_CAP_ZERO_BASED = 1 << 16,
 	/* windows can belong to a queue pair: tp_mw_create_for_qp */

@@ -14,7 +14,7 @@ struct fake fake = {
 		.vendor = "a test",
 		.hw_version = 1,
 		.fw_major = 1,
-		.caps = TP_CAP_CQ_RESIZE |
+		.caps = TP_CAP_CQ_RESIZE | TP_CAP_DATA_BESIDE |
 			(DAT_EDITION == 2 ? TP_CAP_IMMED | TP_CAP_ATOMIC | TP_CAP_ZERO_BASED |
 						    TP_CAP_QP_WINDOWS | TP_CAP_INVALIDATE
 					  : 0),

@@ -349,6 +349,26 @@ START_TEST(a_long_wait_is_left_to_the_service_thread)
 END_TEST
 
 /* A poll that finds nothing is told as soon as possible of what comes. */
+START_TEST(a_thread_listens_as_long_as_it_waits_where_no_data_come)
+{
+	struct waiter waiter;
+
+	teardown();
+	fake_attr()->caps &= ~(unsigned)TP_CAP_DATA_BESIDE;
+	setup();
+	wait_twice(side.connect_evd);
+	fake_hold_cm(true);
+	connect_in_vain(side.connect_evd);
+	waiter_begin(&waiter, side.connect_evd);
+	fake_clock_advance(100 * WAIT_TIME);
+	fake_wait_idle(1);
+	ck_assert(!service_listens());
+	fake_hold_cm(false);
+	waiter_is_refused(&waiter);
+	ck_assert(service_listens()); /* that was no short one */
+}
+END_TEST
+
 START_TEST(a_poll_has_the_service_thread_listen)
 {
 	DAT_EVENT event;
@@ -493,6 +513,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_poll_that_ends_this_has_the_device_in_time);
 	tcase_add_test(cases, each_wait_makes_it_last);
 	tcase_add_test(cases, a_long_wait_is_left_to_the_service_thread);
+	tcase_add_test(cases, a_thread_listens_as_long_as_it_waits_where_no_data_come);
 	tcase_add_test(cases, an_event_that_goes_to_another_ia_is_noticed_at_once);
 	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);
 	tcase_add_loop_test(cases, with_others_the_service_thread_listens, 0, 3);

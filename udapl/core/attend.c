@@ -6,10 +6,10 @@
  * for what follows from that, takes longer than all the rest, so others take events themselves:
  *	a call		that connects, accepts or disconnects, before it returns: what arrives
  *			meanwhile, because its connection is local or fast
- *	a waiter	in dat_evd_wait of an EVD for connections and requests only, for WAIT_TIME.
- *			It sleeps on the descriptor, too, and until the device is due; one thread at
- *			a time. Over tcp the descriptor has data, too: a thread that sleeps for long
- *			is not to serve those.
+ *	a waiter	in dat_evd_wait of an EVD for connections and requests only. It sleeps on
+ *			the descriptor, too, and until the device is due; one thread at a time. Over
+ *			tcp the descriptor has data, too: a thread that sleeps for long is not to
+ *			serve those, so there it listens for WAIT_TIME.
  *	nobody		for AWAY_TIME at most, between the short waits of a consumer that goes from
  *			one to the next; what the device does by time may be as late. A poll of an
  *			EVD without completions that finds nothing ends that.
@@ -82,14 +82,21 @@ static void back_due_locked(struct timer *timer)
 		listen_locked(ia);
 }
 
-/* Returns when the waiter that listens wakes up in any case. */
+/* Returns when the waiter, which listens, leaves that to the service thread. */
+static uint64_t wait_limit_locked(const struct ia *ia)
+{
+	assert_locked(&ia->lock);
+	return ia->attr->caps & TP_CAP_DATA_BESIDE ? ia->attendance.last + WAIT_TIME : TP_NEVER;
+}
+
+/* Returns when it wakes up in any case. */
 static uint64_t wait_due_locked(struct ia *ia)
 {
 	struct attendance *attendance = &ia->attendance;
 
 	assert_locked(&ia->lock);
 	attendance->due = tp_dev_deadline(ia->dev);
-	return min_u64(attendance->due, attendance->last + WAIT_TIME);
+	return min_u64(attendance->due, wait_limit_locked(ia));
 }
 
 int attend_wait_begin(struct ia *ia, uint64_t *due)
@@ -122,7 +129,7 @@ bool attend_wait_ready(struct ia *ia, unsigned ready, bool in_error, uint64_t *d
 	mutex_lock(&ia->lock);
 	(void)tp_dev_progress(ia->dev, ready);
 	/* an error is reported by the service thread */
-	stays = !in_error && tp_now() < attendance->last + WAIT_TIME;
+	stays = !in_error && tp_now() < wait_limit_locked(ia);
 	if (stays) {
 		*due = wait_due_locked(ia);
 	} else { /* from here on the service thread listens in its place */
@@ -139,12 +146,13 @@ bool attend_wait_ready(struct ia *ia, unsigned ready, bool in_error, uint64_t *d
 static void waiter_leave_locked(struct ia *ia)
 {
 	struct attendance *attendance = &ia->attendance;
-	uint64_t now = tp_now();
+	const uint64_t now = tp_now();
+	const bool series = attendance->follows && now - attendance->last < WAIT_TIME;
 
 	assert_locked(&ia->lock);
 	attendance->lent = false;
 	attendance->last = now;
-	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others)) {
+	if (!series || !attendance->silent || atomic_load(&attendance->others)) {
 		listen_locked(ia);
 	} else {
 		atomic_store(&attendance->away, true);
