@@ -110,6 +110,20 @@ static struct others others_now(void)
 	return others;
 }
 
+/*
+ * Adds to @sum what they have done since @before. A thread of the turn before, which had just
+ * ended, may have been counted there.
+ */
+static void others_add_since(struct others *sum, const struct others *before)
+{
+	const struct others now = others_now();
+
+	if (now.switches > before->switches)
+		sum->switches += now.switches - before->switches;
+	if (now.ns > before->ns)
+		sum->ns += now.ns - before->ns;
+}
+
 /* ---- one protocol ---- */
 
 struct result {
@@ -158,7 +172,7 @@ static struct result measure(enum protocol protocol)
 	unsigned n = turn_length(protocol);
 	double raw[MAX_ROUNDS], ours[MAX_ROUNDS], ratio[MAX_ROUNDS];
 	double raw_cpu[MAX_ROUNDS], ours_cpu[MAX_ROUNDS];
-	struct others before, after, sum = { 0, 0 };
+	struct others before, sum = { 0, 0 };
 	struct result result;
 
 	for (int i = 0; i < rounds; i++) {
@@ -166,9 +180,7 @@ static struct result measure(enum protocol protocol)
 			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		before = others_now();
 		ours[i] = turn(&clock_dat, protocol, n, &ours_cpu[i]);
-		after = others_now();
-		sum.switches += after.switches - before.switches;
-		sum.ns += after.ns - before.ns;
+		others_add_since(&sum, &before);
 		if (i % 2 == 0)
 			raw[i] = turn(&clock_raw, protocol, n, &raw_cpu[i]);
 		ratio[i] = ours[i] / raw[i];
