@@ -210,6 +210,14 @@ START_TEST(a_request_that_ends_within_its_header_is_refused)
 }
 END_TEST
 
+/* So many requests of no provider arrive, and are handled in one go. */
+static void requests_handle_locked(const struct ofi_rig *rig, unsigned n)
+{
+	while (n--)
+		ff_request_arrives("", 0);
+	(void)tp_dev_progress(((struct ia *)rig->ia)->dev, 1);
+}
+
 /* libfabric moves the connections then, and nothing need wake up anybody for what comes of it. */
 START_TEST(what_arrives_as_the_event_queue_is_armed_is_handled_at_once)
 {
@@ -217,9 +225,8 @@ START_TEST(what_arrives_as_the_event_queue_is_armed_is_handled_at_once)
 
 	objects_open(&rig);
 	ofi_rig_lock(&rig);
-	ff_request_arrives("", 0);
 	ff_hook("fi_trywait", ff_stray_request);
-	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	requests_handle_locked(&rig, 1);
 	ck_assert_uint_eq(ff_calls("fi_reject"), 2);
 	ofi_rig_unlock(&rig);
 	ofi_rig_close(&rig);
@@ -234,9 +241,7 @@ START_TEST(all_events_are_read_where_the_arming_does_not_look)
 	ff_provider()->arms_blindly = true;
 	objects_open(&rig);
 	ofi_rig_lock(&rig);
-	for (unsigned i = 0; i < 3; i++)
-		ff_request_arrives("", 0);
-	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	requests_handle_locked(&rig, 3);
 	ck_assert_uint_eq(ff_calls("fi_reject"), 3);
 	ofi_rig_unlock(&rig);
 	ofi_rig_close(&rig);
@@ -249,9 +254,8 @@ START_TEST(an_event_queue_that_is_never_armed_holds_nobody_up)
 
 	objects_open(&rig);
 	ofi_rig_lock(&rig);
-	ff_request_arrives("", 0);
 	ff_fail_times("fi_trywait", FI_EAGAIN, 5);
-	(void)tp_dev_progress(((struct ia *)rig.ia)->dev, 1);
+	requests_handle_locked(&rig, 1);
 	ck_assert(ff_fail_left("fi_trywait"));
 	ck_assert_uint_eq(ff_calls("fi_reject"), 1);
 	ofi_rig_unlock(&rig);

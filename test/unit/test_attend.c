@@ -348,7 +348,6 @@ START_TEST(a_long_wait_is_left_to_the_service_thread)
 }
 END_TEST
 
-/* A poll that finds nothing is told as soon as possible of what comes. */
 START_TEST(a_thread_listens_as_long_as_it_waits_where_no_data_come)
 {
 	struct waiter waiter;
@@ -369,6 +368,7 @@ START_TEST(a_thread_listens_as_long_as_it_waits_where_no_data_come)
 }
 END_TEST
 
+/* A poll that finds nothing is told as soon as possible of what comes. */
 START_TEST(a_poll_has_the_service_thread_listen)
 {
 	DAT_EVENT event;

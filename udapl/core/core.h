@@ -451,6 +451,8 @@ static inline void watch_report_locked(struct ia *ia, const struct epoll_event *
  * nothing has begun, if the IA has been closed. Takes ia->lock.
  */
 bool ia_creation_begin(struct ia *ia);
+/* The same for a call that has ia->lock, and lets go of it then. */
+bool ia_creation_begin_locked(struct ia *ia);
 /* The end of such a call; an abrupt close may wait for it. */
 void ia_creation_end_locked(struct ia *ia);
 

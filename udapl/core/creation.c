@@ -2,13 +2,21 @@
 /* Objects that are made without ia->lock: what keeps their IA open meanwhile. */
 #include "core.h"
 
+bool ia_creation_begin_locked(struct ia *ia)
+{
+	bool valid = obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA);
+
+	assert_locked(&ia->lock);
+	ia->creating += valid;
+	return valid;
+}
+
 bool ia_creation_begin(struct ia *ia)
 {
 	bool valid;
 
 	mutex_lock(&ia->lock);
-	valid = obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA);
-	ia->creating += valid;
+	valid = ia_creation_begin_locked(ia);
 	mutex_unlock(&ia->lock);
 	return valid;
 }

@@ -304,11 +304,10 @@ static bool srq_lock(struct ia *ia, DAT_SRQ_HANDLE handle)
 	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_SRQ))
 		return false;
 	ia = srq->obj.ia;
-	if (!obj_valid(NULL, ia, DAT_HANDLE_TYPE_IA)) {
+	if (!ia_creation_begin_locked(ia)) {
 		mutex_unlock(&ia->lock);
 		return false;
 	}
-	ia->creating++;
 	srq->callers++;
 	mutex_unlock(&ia->lock);
 	mutex_lock(&srq->depth_lock);

@@ -470,8 +470,6 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 	}
 	if (evd->listens && (fds[WAIT_DEVICE].revents || evd->due <= tp_now()))
 		device_attend(evd, 1, fds[WAIT_DEVICE].revents & (POLLERR | POLLHUP));
-	if (!evd->cq && !evd->listens)
-		fds[WAIT_DEVICE].fd = -1;
 }
 
 /*
@@ -484,7 +482,7 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadl
 	struct pollfd fds[WAIT_FDS] = {
 		[WAIT_WAKEFD] = { .fd = evd->wakefd, .events = POLLIN },
 		[WAIT_CHANNEL] = { .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
-		[WAIT_DEVICE] = { .fd = dev_fd, .events = POLLIN },
+		[WAIT_DEVICE] = { .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	bool drained;
@@ -495,6 +493,8 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadl
 
 		if (evd->cq)
 			fds[WAIT_DEVICE].fd = evd_arm_to_sleep(evd);
+		else
+			fds[WAIT_DEVICE].fd = evd->listens ? dev_fd : -1;
 		race_reach(RACE_SLEEP, evd);
 		ret = wait_look(evd, &drained);
 		if (ret != STILL_WAITING)
@@ -533,8 +533,6 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	evd->listens = dev_fd >= 0;
 	if (evd->listens) /* mostly something is there, of what the call before has caused */
 		device_attend(evd, 1 | TP_ONLY_READY, false);
-	if (!evd->listens)
-		dev_fd = -1;
 	evd_counts(evd, EVD_WAIT_BLOCKED);
 	return sleep_until_reason(evd, dev_fd, deadline, consumers_state);
 }

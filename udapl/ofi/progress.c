@@ -727,13 +727,13 @@ static unsigned events_take_locked(struct tp_dev *dev)
 	for (int i = 0; i < n; i++) {
 		struct tp_cq *cq = events[i].data.ptr;
 
-		if (cm_closed(cq))
+		if (cm_closed(cq)) {
 			took |= TOOK_CLOSED;
-		else if (!cq)
-			took |= TOOK_CONNECTIONS;
-		else {
+		} else if (cq) {
 			progress_due(cq);
 			took |= TOOK_DATA;
+		} else {
+			took |= TOOK_CONNECTIONS;
 		}
 	}
 	return took;
@@ -747,11 +747,12 @@ bool progress_run(struct tp_dev *dev, bool ready, bool only)
 	mutex_lock(&dev->cqs_lock);
 	if (ready)
 		took = events_take_locked(dev);
-	if (took || !only)
-		visit_due_locked(dev);
-	mutex_unlock(&dev->cqs_lock);
-	if (!took && only)
+	if (only && !took) {
+		mutex_unlock(&dev->cqs_lock);
 		return false;
+	}
+	visit_due_locked(dev);
+	mutex_unlock(&dev->cqs_lock);
 	/* a visit to the queue of a closed connection has most likely made the event of its end */
 	if (took & (TOOK_CONNECTIONS | TOOK_CLOSED) || eq_has_pending(dev))
 		handled = eq_progress(dev);

@@ -58,15 +58,28 @@ static bool socket_listens(int fd)
 
 /* ---- connections ---- */
 
-static bool socket_is_of(int fd, void *what)
+/* Is it at its end, and connected to the other one? @attempt: if it is connected at all. */
+static bool socket_is_between(int fd, const struct socket_ends *ends, bool attempt)
 {
-	const struct socket_ends *ends = what;
 	struct sockaddr_storage remote = { 0 };
 	socklen_t size = sizeof(remote);
 
-	return socket_is_at(fd, ends->local) &&
-	       !getpeername(fd, (struct sockaddr *)&remote, &size) &&
-	       !memcmp(&remote, ends->remote, sizeof(remote));
+	if (!socket_is_at(fd, ends->local))
+		return false;
+	if (getpeername(fd, (struct sockaddr *)&remote, &size))
+		return attempt;
+	return !memcmp(&remote, ends->remote, sizeof(remote));
+}
+
+static bool socket_is_of(int fd, void *ends)
+{
+	return socket_is_between(fd, ends, false);
+}
+
+/* Sockets that are connected to different peers may have one local address. */
+static bool socket_may_be_of(int fd, void *ends)
+{
+	return socket_is_between(fd, ends, true);
 }
 
 int descriptor_next(const struct tp_dev *dev)
@@ -129,18 +142,6 @@ void socket_probe(int fd)
 	const int on = 1;
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-}
-
-/* Sockets that are connected to different peers may have one local address. */
-static bool socket_may_be_of(int fd, void *what)
-{
-	const struct socket_ends *ends = what;
-	struct sockaddr_storage remote = { 0 };
-	socklen_t size = sizeof(remote);
-
-	return socket_is_at(fd, ends->local) &&
-	       (getpeername(fd, (struct sockaddr *)&remote, &size) ||
-		!memcmp(&remote, ends->remote, sizeof(remote)));
 }
 
 /* A program that ends a connection and makes another gets the same number again. */
