@@ -483,10 +483,10 @@ enum {
 extern const unsigned tp_post_flags; /* those that mean something here */
 
 /*
- * Makes a queue pair without a connection, to which receives may be posted at once. Modifying and
- * resetting an endpoint call this with ia->lock held, and so does creating one with a shared
- * receive queue; without one dat_ep_create calls it without a lock, and several threads may do so
- * at the same time.
+ * Makes a queue pair without a connection, to which receives may be posted at once. Modifying an
+ * endpoint calls this with ia->lock held, and so do creating and resetting one with a shared
+ * receive queue; without one they call it without a lock, and several threads may do so at the same
+ * time.
  */
 int tp_qp_create(struct tp_dev *dev, const struct tp_qp_attr *attr, struct ep *ep,
 		 struct tp_qp **qp);

@@ -959,7 +959,7 @@ DAT_RETURN dat_cr_handoff(DAT_CR_HANDLE cr, DAT_CONN_QUAL conn_qual);
  * dat_evd_resize changes the length of an EVD to evd_qlen events or more. No event is lost,
  * neither queued nor arriving.
  *
- * Unsafe.
+ * Blocks while the device makes room in the EVD. Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: evd_qlen is 0 or less, or above max_evd_qlen
  * DAT_INVALID_STATE, EVD_WAITER: a thread waits on it, and its length would change; without
  *	subtype: it would become shorter than what is queued
@@ -1560,7 +1560,7 @@ DAT_RETURN dat_srq_create(DAT_IA_HANDLE ia, DAT_PZ_HANDLE pz, DAT_SRQ_ATTR *attr
 /*
  * dat_srq_free destroys a queue that no endpoint uses. Receives on it end without an event.
  *
- * Unsafe.
+ * Blocks until a thread that resizes or arms the queue has left it. Unsafe.
  * DAT_INVALID_STATE, SRQ_IN_USE: an endpoint uses it
  * Source: dat_srq_free(3DAT)
  */
@@ -1599,7 +1599,7 @@ DAT_RETURN dat_srq_query(DAT_SRQ_HANDLE srq, DAT_SRQ_PARAM_MASK mask, DAT_SRQ_PA
  * dat_srq_resize changes the length of a queue to max_recv_dtos receives or more; a smaller length
  * may have no effect. The receive EVDs of its endpoints get room for that many. No receive is lost.
  *
- * Unsafe.
+ * Blocks while the device makes room, or arms the queue. Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: 0 or less, or above max_recv_per_srq
  * DAT_INVALID_STATE: less than what is outstanding, or than the low watermark
  * DAT_INSUFFICIENT_RESOURCES, SRQ: the device cannot resize it; TEVD: an EVD cannot be made long
@@ -1615,7 +1615,7 @@ DAT_RETURN dat_srq_resize(DAT_SRQ_HANDLE srq, DAT_COUNT max_recv_dtos);
  * queue, and reason DAT_SRQ_LOW_WATERMARK_EVENT. Another call arms it again; DAT_SRQ_LW_DEFAULT
  * disarms it.
  *
- * Unsafe.
+ * Blocks while another thread resizes the queue. Unsafe.
  * DAT_INVALID_PARAMETER, ARG2: negative, or above max_recv_dtos
  * DAT_MODEL_NOT_SUPPORTED: the device has no such watermark
  * Source: dat_srq_set_lw(3DAT)

@@ -603,6 +603,137 @@ START_TEST(an_abrupt_close_waits_for_a_shared_queue_that_is_resized)
 }
 END_TEST
 
+/* ---- a call that frees or resets lets go of the lock ---- */
+
+static void disconnect(void)
+{
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+static void *free_endpoint(void *ret)
+{
+	*(DAT_RETURN *)ret = ep_free(client->ep);
+	return NULL;
+}
+
+static void *reset_endpoint(void *ret)
+{
+	*(DAT_RETURN *)ret = ep_reset(client->ep);
+	fake_stay(0);
+	return NULL;
+}
+
+static void stay_in_next_call(void *unused)
+{
+	(void)unused;
+	fake_stay(1);
+}
+
+START_TEST(connections_are_made_while_an_endpoint_is_reset)
+{
+	DAT_RETURN ret;
+	DAT_EP_HANDLE ep;
+	pthread_t thread;
+
+	pair_connect(&pair);
+	disconnect();
+	ep = client->ep;
+	race_call(RACE_GONE, ep, stay_in_next_call, NULL);
+	thread = consumer_thread_start(reset_endpoint, &ret);
+	ck_assert(fake_wait_stay());
+	client->ep = side_create_ep(client, NULL);
+	server->ep = side_create_ep(server, NULL);
+	pair_connect(&pair);
+	fake_go_on();
+	consumer_thread_join(thread);
+	ck_dat(ret);
+	ck_assert_int_eq(ep_get_state(ep), DAT_EP_STATE_UNCONNECTED);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* By dat_ep_free, and by dat_ep_reset. */
+START_TEST(an_abrupt_close_waits_for_an_endpoint_that_is_freed_or_reset)
+{
+	pthread_t thread, closer;
+	DAT_RETURN ret;
+
+	pair_connect(&pair);
+	disconnect();
+	race_hold(_i ? RACE_GONE : RACE_FREE, client->ep);
+	thread = consumer_thread_start(_i ? reset_endpoint : free_endpoint, &ret);
+	race_wait_held();
+	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	closer = waiting_closer_start();
+	race_release(NULL);
+	consumer_thread_join(thread);
+	consumer_thread_join(closer);
+	ck_dat(ret);
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+static DAT_RETURN free_evd(DAT_EVD_HANDLE evd, DAT_COUNT unused)
+{
+	(void)unused;
+	return evd_free(evd);
+}
+
+/* A thread that frees an EVD, which is being resized, and waits for that. */
+static void evd_freer_start(struct resizer *freer)
+{
+	resizer_start(freer);
+	while (obj_valid(NULL, freer->srq, DAT_HANDLE_TYPE_EVD))
+		sched_yield();
+}
+
+START_TEST(an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized)
+{
+	struct resizer resizer = { .events = 200, .stays = true };
+	struct resizer freer = { .call = free_evd };
+	pthread_t closer;
+
+	resizer_open(&resizer);
+	freer.srq = resizer.evd;
+	evd_freer_start(&freer);
+	closer = waiting_closer_start();
+	fake_go_on();
+	resizer_end(&resizer);
+	resizer_end(&freer);
+	consumer_thread_join(closer);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+static void start_freer(void *freer)
+{
+	evd_freer_start(freer);
+}
+
+/* The close has found that there is no such call before that. */
+START_TEST(an_abrupt_close_waits_for_a_free_that_begins_after_it)
+{
+	struct resizer resizer = { .events = 200, .stays = true };
+	struct resizer freer = { .call = free_evd };
+	pthread_t closer;
+
+	resizer_open(&resizer);
+	freer.srq = resizer.evd;
+	race_call(RACE_CLOSE, client->ia, start_freer, &freer);
+	closer = consumer_thread_start(close_abruptly, client->ia);
+	while (obj_valid(NULL, resizer.evd, DAT_HANDLE_TYPE_EVD) || !race_is_asleep(closer_tid))
+		sched_yield();
+	fake_go_on();
+	resizer_end(&resizer);
+	resizer_end(&freer);
+	consumer_thread_join(closer);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
 /* ---- an object is freed by another thread, just before a call takes the lock ---- */
 
 /* What the calls below are given: an object of each kind, all of the server. */
@@ -1887,6 +2018,11 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(
 		cases, a_shared_queue_that_is_freed_while_a_call_waits_for_it_is_refused, 0, 2);
 	tcase_add_loop_test(cases, an_abrupt_close_waits_for_a_shared_queue_that_is_resized, 0, 2);
+	tcase_add_test(cases, connections_are_made_while_an_endpoint_is_reset);
+	tcase_add_loop_test(cases, an_abrupt_close_waits_for_an_endpoint_that_is_freed_or_reset, 0,
+			    2);
+	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized);
+	tcase_add_test(cases, an_abrupt_close_waits_for_a_free_that_begins_after_it);
 	tcase_add_loop_test(cases, a_handle_that_is_freed_just_before_a_call_is_refused, 0,
 			    COUNT(overtaken));
 	tcase_add_test(cases, a_request_that_is_being_accepted_can_not_be_rejected);

@@ -393,7 +393,7 @@ struct ia {
 	const struct tp_attr *attr;
 	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
-	unsigned creating; /* lock; calls that make, or resize, an object without the lock */
+	unsigned keepers; /* lock; calls that make, resize or free an object without the lock */
 	/* lock; a waiter has left an EVD or CNO, or a call an EVD or SRQ, that is going away */
 	pthread_cond_t waiter_left;
 	struct service service;
@@ -443,18 +443,25 @@ static inline void watch_report_locked(struct ia *ia, const struct epoll_event *
 		watch->ops->ready_locked(watch, event->events & (EPOLLERR | EPOLLHUP));
 }
 
-/* ---- creation.c ---- */
+/* ---- keep.c ---- */
 
 /*
- * For a call that makes an object without ia->lock, so that connection events are handled
- * meanwhile: from here to ia_creation_end_locked the IA is not destroyed. Returns false, and then
+ * For a call that makes or resizes an object without ia->lock, so that connection events are
+ * handled meanwhile: from here to ia_unkeep_locked the IA is not destroyed. Returns false, and then
  * nothing has begun, if the IA has been closed. Takes ia->lock.
  */
-bool ia_creation_begin(struct ia *ia);
+bool ia_keep(struct ia *ia);
 /* The same for a call that has ia->lock, and lets go of it then. */
-bool ia_creation_begin_locked(struct ia *ia);
+bool ia_keep_locked(struct ia *ia);
+/*
+ * For a call that has retired an object, or changes one, and lets go of ia->lock before it is done
+ * with it. An abrupt close of the IA that has begun waits for it, too.
+ */
+void ia_keep_to_free_locked(struct ia *ia);
 /* The end of such a call; an abrupt close may wait for it. */
-void ia_creation_end_locked(struct ia *ia);
+void ia_unkeep_locked(struct ia *ia);
+/* For an abrupt close: waits until there is no such call. */
+void ia_wait_unkept_relock(struct ia *ia);
 
 /* ---- attr.c: what follows from the attributes of the device; any thread, without a lock ---- */
 

@@ -388,10 +388,10 @@ void ep_request_locked(struct ep *ep, const struct tp_conn *conn);
 DAT_RETURN ep_accept_locked(struct ep *ep, const struct ep_request *request, bool own,
 			    const void *private_data, unsigned size);
 /*
- * Destroys an endpoint, which is retired already, with its QP and rings. No lock is held, because
- * it waits for upcalls. dat_ep_free, dat_ia_close and answers to requests call this.
+ * Destroys an endpoint, which is retired already, with its QP and rings. It lets go of ia->lock,
+ * because it waits for upcalls. dat_ep_free, dat_ia_close and answers to requests call this.
  */
-void ep_destroy(struct ep *ep);
+void ep_destroy_relock(struct ep *ep);
 /*
  * Makes an invisible endpoint for a request, without zone and EVDs, which the consumer sets before
  * it accepts. Returns DAT_SUCCESS, or that there is no memory. ia->lock is held.

@@ -414,7 +414,7 @@ static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, D
 	struct ep *ep;
 	DAT_RETURN ret;
 
-	if (!ia_creation_begin(ia))
+	if (!ia_keep(ia))
 		return BAD_HANDLE(IA);
 	ret = grow_evds_ahead(ia, parts);
 	mutex_lock(&ia->lock);
@@ -426,7 +426,7 @@ static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, D
 		ia_counts(ia, IA_EP_CREATE);
 		*out = obj_publish(&ep->obj);
 	}
-	ia_creation_end_locked(ia);
+	ia_unkeep_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -574,11 +574,12 @@ void ep_discard_locked(struct ep *ep)
 	obj_free(&ep->obj);
 }
 
-void ep_destroy_hidden(struct ep *ep)
+void ep_destroy_hidden_relock(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
 
-	mutex_lock(&ia->lock);
+	assert_locked(&ia->lock);
+	ia_keep_to_free_locked(ia);
 	ep_quiesce_locked(ep);
 	mutex_unlock(&ia->lock);
 	race_reach(RACE_FREE, ep);
@@ -588,13 +589,14 @@ void ep_destroy_hidden(struct ep *ep)
 	mutex_lock(&ia->lock);
 	service_cancel_work_locked(ia, &ep->work); /* the last completions may have queued it */
 	ep_discard_locked(ep);
-	mutex_unlock(&ia->lock);
+	ia_unkeep_locked(ia);
 }
 
-void ep_destroy(struct ep *ep)
+void ep_destroy_relock(struct ep *ep)
 {
+	assert_locked(&ep->obj.ia->lock);
 	ia_counts(ep->obj.ia, IA_EP_FREE);
-	ep_destroy_hidden(ep);
+	ep_destroy_hidden_relock(ep);
 }
 
 DAT_RETURN ep_free(DAT_EP_HANDLE handle)
@@ -602,20 +604,41 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 	CANCEL_FORBIDDEN;
 	DAT_RETURN ret = ep_lock_for(handle, ON_FREE);
 	struct ep *ep = handle;
+	struct ia *ia;
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	if (!obj_retire(&ep->obj))
+	ia = ep->obj.ia;
+	if (obj_retire(&ep->obj))
+		ep_destroy_relock(ep);
+	else
 		ret = status_of_ep_state((DAT_EP_STATE)ep_state(ep));
-	mutex_unlock(&ep->obj.ia->lock);
-	if (ret == DAT_SUCCESS)
-		ep_destroy(ep);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
 
 /*
- * Replaces the QP of a disconnected endpoint. ia->lock is not held while the old one is destroyed.
+ * Replaces the QP. ia->lock is not held while the device works, but to make one that has a shared
+ * receive queue, as in ep_finish_relock.
  */
+static DAT_RETURN renew_qp_relock(struct ep *ep)
+{
+	struct ia *ia = ep->obj.ia;
+	DAT_RETURN ret;
+
+	assert_locked(&ia->lock);
+	ia_keep_to_free_locked(ia);
+	mutex_unlock(&ia->lock);
+	destroy_qp(ep);
+	if (ep->srq)
+		mutex_lock(&ia->lock);
+	ret = create_qp(ep, ep);
+	if (!ep->srq)
+		mutex_lock(&ia->lock);
+	ia_unkeep_locked(ia);
+	return ret;
+}
+
 static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 {
 	struct ia *ia = ep->obj.ia;
@@ -627,10 +650,7 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 	if (ep->srq && !evd_drain(ep->recv_evd))
 		return NO_RESOURCE(MEMORY); /* for receives that came after the end */
 	timer_cancel_locked(ia, &ep->timer);
-	mutex_unlock(&ia->lock);
-	destroy_qp(ep);
-	mutex_lock(&ia->lock);
-	ret = create_qp(ep, ep);
+	ret = renew_qp_relock(ep);
 	if (ret != DAT_SUCCESS)
 		return ret;
 	early_recvs_free(ep);

@@ -149,8 +149,8 @@ DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned 
 DAT_RETURN ep_datagrams_judge(DAT_EP_HANDLE handle);
 #endif
 
-/* As ep_destroy, of an endpoint that was never visible: what dat_ep_modify has left. */
-void ep_destroy_hidden(struct ep *ep);
+/* As ep_destroy_relock, of an endpoint that was never visible: what dat_ep_modify has left. */
+void ep_destroy_hidden_relock(struct ep *ep);
 
 /* What an endpoint is made of, or is to be made of. */
 struct ep_parts {

@@ -231,7 +231,7 @@ static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
 	ep_set_gates(ep);
 }
 
-/* Changes the endpoint. *left is what the caller destroys, without locks, if it is not NULL. */
+/* Changes the endpoint. *left is what the caller destroys if it is not NULL. */
 static DAT_RETURN ep_change_locked(struct ep *ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param,
 				   struct ep **left)
 {
@@ -270,8 +270,8 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
 	ret = ep_change_locked(ep, mask, param, &left);
-	mutex_unlock(&ia->lock);
 	if (left)
-		ep_destroy_hidden(left);
+		ep_destroy_hidden_relock(left);
+	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -211,21 +211,18 @@ void srq_destroy_locked(struct srq *srq)
 	obj_free(&srq->obj);
 }
 
-/*
- * For a queue that is retired: waits for the threads that resize or arm it. An abrupt close, which
- * does not see the queue any more, waits, too.
- */
+/* For a queue that is retired: waits for the threads that resize or arm it. */
 static void srq_expel_callers_relock(struct srq *srq)
 {
 	struct ia *ia = srq->obj.ia;
 
 	assert_locked(&ia->lock);
-	ia->creating++;
+	ia_keep_to_free_locked(ia);
 	while (srq->callers) {
 		race_reach(RACE_EXPEL, srq);
 		cond_wait_relock(&ia->waiter_left, &ia->lock);
 	}
-	ia_creation_end_locked(ia);
+	ia_unkeep_locked(ia);
 }
 
 DAT_RETURN srq_free(DAT_SRQ_HANDLE handle)
@@ -287,7 +284,7 @@ static void srq_unlock(struct srq *srq)
 	mutex_unlock(&srq->depth_lock);
 	if (--srq->callers == 0)
 		pthread_cond_broadcast(&ia->waiter_left);
-	ia_creation_end_locked(ia);
+	ia_unkeep_locked(ia);
 	mutex_unlock(&ia->lock);
 }
 
@@ -304,7 +301,7 @@ static bool srq_lock(struct ia *ia, DAT_SRQ_HANDLE handle)
 	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_SRQ))
 		return false;
 	ia = srq->obj.ia;
-	if (!ia_creation_begin_locked(ia)) {
+	if (!ia_keep_locked(ia)) {
 		mutex_unlock(&ia->lock);
 		return false;
 	}

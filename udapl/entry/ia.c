@@ -286,7 +286,7 @@ DAT_RETURN ia_open_query(const char *name, struct ia **ia)
 
 /*
  * Destroys all objects of one kind. Each is retired first, so that calls with its handle are
- * refused.
+ * refused. Those that another thread is freeing may use objects of the kinds that follow.
  */
 static void close_all(struct ia *ia, const struct close_step *step)
 {
@@ -301,6 +301,7 @@ static void close_all(struct ia *ia, const struct close_step *step)
 		if (!step->locked)
 			mutex_lock(&ia->lock);
 	}
+	ia_wait_unkept_relock(ia);
 	mutex_unlock(&ia->lock);
 }
 
@@ -359,11 +360,11 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
 	busy = flags == DAT_CLOSE_GRACEFUL_FLAG &&
-	       (ia->creating || has_objects_locked(ia) || async_evd_is_lent(ia));
+	       (ia->keepers || has_objects_locked(ia) || async_evd_is_lent(ia));
 	if (!busy)
 		obj_retire_forced(&ia->obj);
-	while (!busy && ia->creating)
-		cond_wait_relock(&ia->waiter_left, &ia->lock);
+	if (!busy)
+		ia_wait_unkept_relock(ia);
 	mutex_unlock(&ia->lock);
 	if (busy)
 		return BAD_STATE(IA_IN_USE);

@@ -73,9 +73,10 @@ static void close_rmr(struct obj *obj)
 	rmr_destroy(container_of(obj, struct rmr, obj));
 }
 
-static void close_ep(struct obj *obj)
+static void close_ep_relock(struct obj *obj)
 {
-	ep_destroy(container_of(obj, struct ep, obj));
+	assert_locked(&obj->ia->lock);
+	ep_destroy_relock(container_of(obj, struct ep, obj));
 }
 
 static void close_srq_locked(struct obj *obj)
@@ -126,7 +127,7 @@ const struct close_step close_steps[] = {
 	{ DAT_HANDLE_TYPE_RSP, true, close_sp_locked }, /* no connection requests from here on */
 	{ DAT_HANDLE_TYPE_CR, false, close_cr },
 	{ DAT_HANDLE_TYPE_RMR, false, close_rmr },
-	{ DAT_HANDLE_TYPE_EP, false, close_ep },
+	{ DAT_HANDLE_TYPE_EP, true, close_ep_relock },
 	{ DAT_HANDLE_TYPE_SRQ, true, close_srq_locked },
 	{ DAT_HANDLE_TYPE_LMR, false, close_lmr },
 	{ DAT_HANDLE_TYPE_PZ, false, close_pz },

@@ -619,7 +619,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 		return BAD_ARG(4);
 	if (qlen > attr_max_evd_qlen(ia))
 		return NO_RESOURCE(TEVD);
-	if (!ia_creation_begin(ia))
+	if (!ia_keep(ia))
 		return BAD_HANDLE(IA);
 	ret = evd_prepare(ia, qlen, flags, false, &evd);
 	mutex_lock(&ia->lock);
@@ -629,7 +629,7 @@ DAT_RETURN evd_create(DAT_IA_HANDLE ia_handle, DAT_COUNT qlen, DAT_CNO_HANDLE cn
 		ia_counts(ia, IA_EVD_CREATE);
 		*out = obj_publish(&evd->obj);
 	}
-	ia_creation_end_locked(ia);
+	ia_unkeep_locked(ia);
 	mutex_unlock(&ia->lock);
 	return ret;
 }
@@ -647,8 +647,10 @@ DAT_RETURN evd_free(DAT_EVD_HANDLE handle)
 	if (evd == ia->async_evd || !obj_retire(&evd->obj)) {
 		ret = BAD_STATE(EVD_IN_USE);
 	} else {
+		ia_keep_to_free_locked(ia);
 		evd_expel_waiter_relock(evd);
 		evd_destroy_locked(evd);
+		ia_unkeep_locked(ia);
 	}
 	mutex_unlock(&ia->lock);
 	return ret;

@@ -208,7 +208,7 @@ void evd_expel_waiter_relock(struct evd *evd);
  * device make room for completions of an endpoint with @attr, that has its receives from @pool,
  * unless that is NULL. Threads that do so at the same time may find that it is not enough for all;
  * evd_attach_locked and evd_attach_pool_locked make more. A handle that is no EVD of @ia is passed
- * over. The IA is kept open by ia_creation_begin.
+ * over. The IA is kept open by ia_keep.
  */
 DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
 			  const DAT_EP_ATTR *attr, const struct recv_pool *pool);

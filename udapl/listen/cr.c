@@ -166,9 +166,9 @@ static void cr_reject_unlock(struct cr *cr, bool by_consumer, const void *privat
 	ia_counts(ia, by_consumer ? IA_SP_CR_REJECTED : IA_CM_ERR_REJ_TX);
 	tp_reject(cr->request.conn, by_consumer, private_data, size);
 	unused = cr_end_locked(cr);
-	mutex_unlock(&ia->lock);
 	if (unused)
-		ep_destroy(unused);
+		ep_destroy_relock(unused);
+	mutex_unlock(&ia->lock);
 }
 
 void cr_destroy(struct cr *cr)
@@ -333,8 +333,8 @@ DAT_RETURN cr_handoff(DAT_CR_HANDLE handle, DAT_CONN_QUAL qual)
 		obj_retire_forced(&cr->obj); /* no object holds one */
 		unused = cr_end_locked(cr);
 	}
-	mutex_unlock(&ia->lock);
 	if (unused)
-		ep_destroy(unused);
+		ep_destroy_relock(unused);
+	mutex_unlock(&ia->lock);
 	return ret;
 }
