@@ -134,6 +134,20 @@ START_TEST(freed_slots_of_a_full_slab_are_reused)
 }
 END_TEST
 
+/* Nothing is written to a slot before it is used. */
+START_TEST(a_slot_that_was_never_used_takes_no_memory)
+{
+	const struct obj *last = NULL;
+
+	for (int n = 0; n < 16 + 32 + 1; n++)
+		last = object_alloc(DAT_HANDLE_TYPE_CNO);
+	last = (const struct obj *)((const char *)last + obj_kinds[DAT_HANDLE_TYPE_CNO].stride);
+	ck_assert_uint_eq(atomic_load(&last->uses), 0);
+	ck_assert(!obj_valid(NULL, (DAT_HANDLE)last, DAT_HANDLE_TYPE_CNO));
+	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), last);
+}
+END_TEST
+
 START_TEST(a_reused_slot_is_zeroed)
 {
 	struct obj *obj;
@@ -592,6 +606,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_object_that_is_held_is_not_retired);
 	tcase_add_test(cases, the_slot_freed_first_is_reused_first);
 	tcase_add_test(cases, freed_slots_of_a_full_slab_are_reused);
+	tcase_add_test(cases, a_slot_that_was_never_used_takes_no_memory);
 	tcase_add_test(cases, a_reused_slot_is_zeroed);
 	tcase_add_test(cases, a_walk_sees_every_published_object);
 	tcase_add_test(cases, a_retired_or_foreign_object_is_not_held);

@@ -9,19 +9,26 @@
 #define FIRST_SLAB   16 /* objects; each next slab has twice as many */
 #define LARGEST_SLAB 8192
 
-/* A run of slots of one kind. Never freed, never changed. */
+/*
+ * A run of slots of one kind, which is never freed. Behind those that were used once all is zero,
+ * and its pages take no memory yet.
+ */
 struct slab {
 	struct slab *next;
 	char *base;
 	size_t size; /* bytes */
+	size_t used; /* pool->lock; bytes from the base */
 };
 
 static struct slot_pool {
 	struct spinlock lock;
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
-	/* lock; oldest first, so that a handle value is reused as late as possible */
-	struct obj *free_first, *free_last;
+	/*
+	 * lock; free slots, oldest first, so that a handle value is reused as late as possible. Those
+	 * freed lately come when no other is left.
+	 */
+	struct obj *ready, *freed_first, *freed_last;
 } pools[OBJ_KINDS] = {
 	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_POOL, "pool->lock") },
 };
@@ -32,40 +39,65 @@ static inline void slot_push_locked(struct slot_pool *pool, struct obj *obj)
 {
 	assert_locked(&pool->lock);
 	obj->next = NULL;
-	if (likely(pool->free_last))
-		pool->free_last->next = obj;
+	if (likely(pool->freed_first))
+		pool->freed_last->next = obj;
 	else
-		pool->free_first = obj;
-	pool->free_last = obj;
+		pool->freed_first = obj;
+	pool->freed_last = obj;
 }
 
 static inline struct obj *slot_pop_locked(struct slot_pool *pool)
 {
-	struct obj *obj = pool->free_first;
+	struct obj *obj = pool->ready;
 
 	assert_locked(&pool->lock);
-	if (likely(obj)) {
-		pool->free_first = obj->next;
-		if (unlikely(!obj->next))
-			pool->free_last = NULL;
-	}
+	if (likely(obj))
+		pool->ready = obj->next;
 	return obj;
 }
 
+/* Returns the next slot of @slab that was never used, or NULL. */
+static struct obj *slot_use_locked(DAT_HANDLE_TYPE type, struct slab *slab)
+{
+	struct obj *obj;
+
+	assert_locked(&pools[type].lock);
+	if (slab->used == slab->size)
+		return NULL;
+	obj = (struct obj *)(slab->base + slab->used);
+	slab->used += obj_kinds[type].stride;
+	atomic_init(&obj->tag, OBJ_HIDDEN(type));
+	atomic_init(&obj->uses, OBJ_RETIRED);
+	return obj;
+}
+
+/* None is ready: returns one that was never used, or that was freed lately, or NULL. */
+static COLD struct obj *slot_find_locked(DAT_HANDLE_TYPE type)
+{
+	struct slot_pool *pool = &pools[type];
+	struct obj *obj = NULL;
+
+	assert_locked(&pool->lock);
+	for (struct slab *slab = pool->slabs; slab && !obj; slab = slab->next)
+		obj = slot_use_locked(type, slab);
+	if (obj)
+		return obj;
+	pool->ready = pool->freed_first;
+	pool->freed_first = NULL;
+	return slot_pop_locked(pool);
+}
+
+/* The memory is that of calloc, and nothing is written to it: so the kernel adds pages as needed. */
 static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 {
-	struct slab *slab = malloc(sizeof(*slab));
+	const size_t size = slots * obj_kinds[type].stride;
+	struct slab *slab = calloc(1, sizeof(*slab) + OBJ_ALIGNMENT + OBJ_OFFSET + size);
+	uintptr_t behind = (uintptr_t)(slab + 1);
 
 	if (!slab)
 		return NULL;
-	slab->size = slots * obj_kinds[type].stride;
-	slab->base = aligned_alloc(OBJ_ALIGNMENT, slab->size + (OBJ_OFFSET ? OBJ_ALIGNMENT : 0));
-	if (!slab->base) {
-		free(slab);
-		return NULL;
-	}
-	slab->base += OBJ_OFFSET;
-	memset(slab->base, 0, slab->size);
+	slab->size = size;
+	slab->base = (char *)(slab + 1) + -behind % OBJ_ALIGNMENT + OBJ_OFFSET;
 	return slab;
 }
 
@@ -74,6 +106,7 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
 	struct slab *slab;
+	struct obj *obj;
 	unsigned slots;
 
 	spin_lock(&pool->lock);
@@ -84,19 +117,12 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	if (!slab)
 		return NULL;
 	spin_lock(&pool->lock);
-	for (unsigned i = 0; i < slots; i++) {
-		struct obj *obj = (struct obj *)(slab->base + i * obj_kinds[type].stride);
-
-		atomic_init(&obj->tag, OBJ_HIDDEN(type));
-		atomic_init(&obj->uses, OBJ_RETIRED);
-		if (i > 0)
-			slot_push_locked(pool, obj);
-	}
+	obj = slot_use_locked(type, slab);
 	slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
 	atomic_store_explicit(&pool->slabs, slab, memory_order_release);
 	pool->slots = slots;
 	spin_unlock(&pool->lock);
-	return (struct obj *)slab->base;
+	return obj;
 }
 
 /*
@@ -121,6 +147,8 @@ void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE type)
 
 	spin_lock(&pool->lock);
 	obj = slot_pop_locked(pool);
+	if (unlikely(!obj))
+		obj = slot_find_locked(type);
 	spin_unlock(&pool->lock);
 	if (unlikely(!obj))
 		obj = slab_add_and_take(type);
@@ -267,24 +295,24 @@ void objects_after_fork(void)
 
 		spin_after_fork(&pool->lock);
 		for (const struct slab *slab = pool->slabs; slab; slab = slab->next)
-			for (size_t at = 0; at < slab->size; at += obj_kinds[type].stride)
+			for (size_t at = 0; at < slab->used; at += obj_kinds[type].stride)
 				object_after_fork((struct obj *)(slab->base + at),
 						  (DAT_HANDLE_TYPE)type);
 		pool->slabs = NULL;
 		pool->slots = 0;
-		pool->free_first = NULL;
-		pool->free_last = NULL;
+		pool->ready = NULL;
+		pool->freed_first = NULL;
 	}
 }
 
 /* ---- objects by IA ---- */
 
-/* Returns the first slot, or the one after @obj; NULL at the end. */
+/* Returns the first slot that was ever used, or the one after @obj; NULL at the end. */
 static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)
 {
 	char *at = obj ? (char *)obj + stride : (*slab)->base;
 
-	if (at < (*slab)->base + (*slab)->size)
+	if (at < (*slab)->base + (*slab)->used)
 		return (struct obj *)at;
 	*slab = (*slab)->next;
 	return *slab ? (struct obj *)(*slab)->base : NULL;
