@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "connects.h"
@@ -22,10 +23,11 @@ struct connects_listener *connects_listeners;
 
 /* What a process has measured. */
 struct measured {
-	uint64_t began, up; /* ns, by the clock */
-	double processor;   /* us of it */
-	long memory;	    /* kB that were added */
-	unsigned repeated;  /* attempts */
+	uint64_t began, up;    /* ns, by the clock */
+	double processor;      /* us of it */
+	long memory;	       /* kB that were added */
+	unsigned repeated;     /* attempts */
+	long faults, switches; /* of pages; of the processor to another thread */
 };
 
 static struct shared {
@@ -40,6 +42,7 @@ struct turn {
 	double processor; /* us of all processes for a connection */
 	double memory;	  /* KiB of both ends of a connection */
 	double repeated;
+	double faults, switches; /* of all processes for a connection */
 };
 
 static void meet(void)
@@ -52,18 +55,23 @@ static void meet(void)
 static void process_main(const struct connects_side *side, unsigned rank, unsigned processes)
 {
 	struct measured *measured = &shared->measured[rank];
+	struct rusage before, after;
 	double processor;
 	long memory;
 
 	side->open(rank, processes);
 	memory = memory_kb();
 	meet();
+	MUST(!getrusage(RUSAGE_SELF, &before));
 	measured->began = clock_ns();
 	processor = processor_us();
 	measured->repeated = side->connect();
 	measured->up = clock_ns();
 	measured->processor = processor_us() - processor;
+	MUST(!getrusage(RUSAGE_SELF, &after));
 	measured->memory = memory_kb() - memory;
+	measured->faults = after.ru_minflt - before.ru_minflt;
+	measured->switches = after.ru_nvcsw - before.ru_nvcsw + after.ru_nivcsw - before.ru_nivcsw;
 	meet(); /* a process that has ended would break connections of the others */
 	_exit(0);
 }
@@ -103,6 +111,8 @@ static struct turn turn_of(unsigned processes)
 		turn.processor += measured->processor / connections;
 		turn.memory += (double)measured->memory / connections;
 		turn.repeated += measured->repeated;
+		turn.faults += (double)measured->faults / connections;
+		turn.switches += (double)measured->switches / connections;
 	}
 	turn.ms = (double)(up - began) / 1e6;
 	return turn;
@@ -193,7 +203,9 @@ static int run_one(char **args)
 	const struct connects_side *side = strcmp(args[0], "raw") ? &connects_dat : &connects_raw;
 	struct turn turn = run(side, processes_in(args[1]));
 
-	printf("%.2f ms, %.0f us of a processor for a connection\n", turn.ms, turn.processor);
+	printf("%.2f ms; for a connection %.0f us of a processor, %.1f page faults, %.1f "
+	       "switches\n",
+	       turn.ms, turn.processor, turn.faults, turn.switches);
 	return 0;
 }
 

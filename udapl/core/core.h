@@ -199,8 +199,8 @@ struct attendance {
 	bool silent;   /* ia->lock; the service thread does not listen */
 	bool lent;     /* ia->lock; a waiter listens, and wakes up when the device is due */
 	uint64_t due;  /* ia->lock; ... at this time, as far as it knows */
-	bool follows;  /* ia->lock; its wait came soon after another one */
-	uint64_t last; /* ia->lock; when such a wait last began or ended */
+	bool follows;  /* ia->lock; who listens came soon after another one */
+	uint64_t last; /* ia->lock; when one last began or ended to listen, a call or a waiter */
 	struct timer back;
 	_Atomic bool away;	 /* nobody listens, until the timer ends that */
 	_Atomic unsigned others; /* whoever wants to be told, and does not come to listen */
@@ -248,8 +248,8 @@ static inline void attend_others_less(struct attendance *attendance)
 }
 
 /*
- * For a poll of an EVD for connections that has found nothing: has the service thread listen, if
- * nobody does. It does not wait for ia->lock; whoever holds that moves the connections meanwhile.
+ * For a poll of an EVD for connections that has found nothing, and for a wait for completions: has
+ * the service thread listen, if nobody does. It does not wait for ia->lock; whoever holds that moves the connections meanwhile.
  */
 void attend_recall(struct ia *ia);
 

@@ -147,7 +147,7 @@ void timer_set_locked(struct ia *ia, struct timer *timer, uint64_t deadline,
 	timer->run = run;
 	timer_heap_add(&ia->service.timers, timer);
 	if (deadline < ia->service.sleeps_until) {
-		ia->service.sleeps_until = deadline; /* later ones need no other signal */
+		ia->service.sleeps_until = 0; /* until it sleeps again, others need no signal */
 		wakefd_signal(ia->service.wakefd);
 	}
 }

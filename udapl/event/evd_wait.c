@@ -177,8 +177,11 @@ static COLD DAT_RETURN dequeue_refuse_args(const struct evd *evd, const DAT_EVEN
 	return dequeue_refused(BAD_ARG(2), evd, event);
 }
 
-/* Events of connections come to a consumer that polls for them as soon as to one that waits. */
-static void polled_in_vain(struct ia *ia)
+/*
+ * Events of connections come to a consumer that polls for them as soon as to one that waits; and do
+ * not wait for one that waits for completions.
+ */
+static void recall_if_away(struct ia *ia)
 {
 	if (atomic_load(&ia->attendance.away))
 		attend_recall(ia);
@@ -203,7 +206,7 @@ static COLD DAT_RETURN dequeue_in_full_unlock(struct evd *evd, DAT_EVENT *event)
 	if (ret == BAD_STATE(EVD_WAITER))
 		return dequeue_refused(ret, evd, event);
 	if (ret == DAT_QUEUE_EMPTY)
-		polled_in_vain(ia);
+		recall_if_away(ia);
 	return ret;
 }
 
@@ -530,6 +533,8 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 		watch_lend(&evd->watch);
 	if (waits_for_connections(evd))
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
+	else
+		recall_if_away(evd->obj.ia);
 	evd->listens = dev_fd >= 0;
 	if (evd->listens) /* mostly something is there, of what the call before has caused */
 		device_attend(evd, 1 | TP_ONLY_READY, false);
@@ -602,7 +607,7 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 		return wait_leave_unlock(evd, ret, event, nmore);
 	if (timeout == 0) {
 		ret = wait_leave_unlock(evd, ret, event, nmore);
-		polled_in_vain(ia);
+		recall_if_away(ia);
 		return ret;
 	}
 	spin_unlock(&evd->lock);
