@@ -173,6 +173,9 @@ END_TEST
 
 /* ---- busy polling in the place of naps ---- */
 
+#define US UINT64_C(1000) /* ns */
+#define MS UINT64_C(1000000)
+
 static struct service *service(void)
 {
 	return &((struct ia *)rig.ia)->service;
@@ -239,8 +242,70 @@ START_TEST(only_the_service_thread_polls)
 }
 END_TEST
 
-#define US UINT64_C(1000) /* ns */
-#define MS UINT64_C(1000000)
+/* Its latest arrival has a nap, which uses no processor. */
+static void visit_naps(void)
+{
+	visit_with_arrival();
+	ck_assert(!tp_dev_busy_polls(cq->dev));
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+}
+
+/* It may sleep, and need nothing soon. */
+START_TEST(for_a_consumer_that_has_not_polled_for_long_nobody_polls)
+{
+	pthread_t real = become_service_thread();
+
+	arrivals_beside_rare_polls(ROUNDS);
+	visit_with_arrival();
+	ck_assert(tp_dev_busy_polls(cq->dev));
+	cq->polled_at = tp_now() - 20 * MS;
+	visit_naps();
+	arrivals_beside_rare_polls(2);
+	visit_with_arrival();
+	ck_assert(tp_dev_busy_polls(cq->dev));
+	service()->thread = real;
+	poll_all();
+}
+END_TEST
+
+/* A visit that looks at so many takes longer than a wake-up. */
+START_TEST(for_an_arrival_among_many_endpoints_nobody_polls)
+{
+	const unsigned qps = cq->qps;
+	pthread_t real = become_service_thread();
+
+	arrivals_beside_rare_polls(ROUNDS);
+	cq->qps = 1500;
+	visit_naps();
+	cq->qps = qps;
+	service()->thread = real;
+	poll_all();
+}
+END_TEST
+
+static void *visit_as_idle_thread(void *unused)
+{
+	const struct sched_param param = { .sched_priority = 0 };
+	pthread_t real = become_service_thread();
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	ck_assert_int_eq(pthread_setschedparam(pthread_self(), SCHED_IDLE, &param), 0);
+	visit_naps();
+	service()->thread = real;
+	return unused;
+}
+
+/* One of real-time would give its processor to nobody; any user may have one of this kind. */
+START_TEST(a_thread_of_another_scheduling_policy_does_not_poll)
+{
+	pthread_t thread;
+
+	arrivals_beside_rare_polls(ROUNDS);
+	ck_assert_int_eq(pthread_create(&thread, NULL, visit_as_idle_thread, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	poll_all();
+}
+END_TEST
 
 static uint64_t now_fake;
 
@@ -294,6 +359,27 @@ START_TEST(who_gets_its_processor_back_very_late_polls_no_more_for_long)
 	now_fake = MS;
 	ck_assert_uint_eq(rest_after_rounds(&busy, 10000, 2 * US), 0);
 	ck_assert_uint_ge(rest_after_rounds(&busy, 1, 50 * MS), 100 * MS);
+}
+END_TEST
+
+/* It stops the whole program each time, so it happens more and more rarely. */
+START_TEST(each_stall_that_follows_another_doubles_the_rest)
+{
+	struct busy_poll busy = { 0 };
+	uint64_t first, rest;
+
+	now_fake = MS;
+	first = rest = rest_after_rounds(&busy, 1, 50 * MS);
+	for (unsigned i = 0; i < 7; i++) {
+		now_fake += rest;
+		ck_assert_uint_eq(rest_after_rounds(&busy, 10000, 2 * US), 0);
+		ck_assert_uint_eq(rest_after_rounds(&busy, 1, 50 * MS), 2 * rest);
+		rest *= 2;
+	}
+	now_fake += rest;
+	ck_assert_uint_eq(rest_after_rounds(&busy, 1, 50 * MS), rest); /* minutes are enough */
+	now_fake += 20 * rest;
+	ck_assert_uint_eq(rest_after_rounds(&busy, 1, 50 * MS), first);
 }
 END_TEST
 
@@ -825,6 +911,10 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, who_gets_its_processor_back_late_polls_no_more_for_a_while);
 	tcase_add_test(visits, who_had_its_processor_for_long_polls_again_soon);
 	tcase_add_test(visits, who_gets_its_processor_back_very_late_polls_no_more_for_long);
+	tcase_add_test(visits, each_stall_that_follows_another_doubles_the_rest);
+	tcase_add_test(visits, for_a_consumer_that_has_not_polled_for_long_nobody_polls);
+	tcase_add_test(visits, for_an_arrival_among_many_endpoints_nobody_polls);
+	tcase_add_test(visits, a_thread_of_another_scheduling_policy_does_not_poll);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

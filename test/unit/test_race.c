@@ -734,6 +734,35 @@ START_TEST(an_abrupt_close_waits_for_a_free_that_begins_after_it)
 }
 END_TEST
 
+static void *query_endpoint(void *ret)
+{
+	DAT_EP_PARAM param;
+
+	*(DAT_RETURN *)ret = ep_query(client->ep, DAT_EP_FIELD_ALL, &param);
+	return NULL;
+}
+
+/* It takes the lock of an IA that is gone, and so may the next one. */
+START_TEST(a_call_whose_ia_is_closed_just_before_it_takes_the_lock_is_refused)
+{
+	struct mutex *lock;
+	pthread_t thread;
+	DAT_RETURN ret;
+
+	side_open(client, "fake0");
+	lock = &((struct ia *)client->ia)->lock;
+	race_hold(RACE_LOCK, client->ep);
+	thread = consumer_thread_start(query_endpoint, &ret);
+	race_wait_held();
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	race_release(NULL);
+	consumer_thread_join(thread);
+	ck_dat_is(ret, BAD_HANDLE(EP));
+	ck_assert_int_eq(pthread_mutex_trylock(&lock->os), 0);
+	ck_assert_int_eq(pthread_mutex_unlock(&lock->os), 0);
+}
+END_TEST
+
 /* ---- an object is freed by another thread, just before a call takes the lock ---- */
 
 /* What the calls below are given: an object of each kind, all of the server. */
@@ -2023,6 +2052,7 @@ int main(int argc, char **argv)
 			    2);
 	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_free_that_begins_after_it);
+	tcase_add_test(cases, a_call_whose_ia_is_closed_just_before_it_takes_the_lock_is_refused);
 	tcase_add_loop_test(cases, a_handle_that_is_freed_just_before_a_call_is_refused, 0,
 			    COUNT(overtaken));
 	tcase_add_test(cases, a_request_that_is_being_accepted_can_not_be_rejected);

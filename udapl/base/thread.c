@@ -2,6 +2,7 @@
 /* Threads of the provider's own, and the eventfds that wake threads up. */
 #include <errno.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
@@ -76,6 +77,13 @@ void thread_take_short_turns(void)
 	scheduling.runtime = SHORT_TURN;
 	scheduling.flags = SCHED_FLAG_RESET_ON_FORK;
 	(void)syscall(SYS_sched_setattr, 0, &scheduling, 0);
+}
+
+bool thread_shares_fairly(void)
+{
+	int policy = sched_getscheduler(0) & ~(int)SCHED_RESET_ON_FORK;
+
+	return policy == SCHED_OTHER || policy == SCHED_BATCH;
 }
 
 void cancel_allow(int state)

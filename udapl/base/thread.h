@@ -57,6 +57,12 @@ static inline void cancel_state_restore(const int *before)
 void cancel_allow(int state);
 void cancel_forbid(void);
 
+/*
+ * Does the kernel share a processor fairly between the calling thread and others? Not with the
+ * policies of real-time: such a thread keeps it when it yields.
+ */
+bool thread_shares_fairly(void);
+
 /* Returns a non-blocking eventfd, or a negative errno. It is not readable. */
 int wakefd_open(void);
 /* Makes it readable until wakefd_clear. Any thread, under any lock. */

@@ -112,6 +112,8 @@ struct work {
 struct busy_poll {
 	uint64_t free; /* service thread; ns of rounds since others have had the processor */
 	uint64_t rest; /* service thread; ns that it sleeps as usual since they had */
+	uint64_t stalled,
+		stall_rest; /* service thread; when they had it very long, and the rest then */
 	_Atomic uint64_t rests_until;
 };
 

@@ -276,14 +276,28 @@ static void handle_device_locked(struct ia *ia, unsigned ready, unsigned in_erro
  * Where something is expected at once the thread does not sleep: to be woken up takes longer. It
  * yields its processor in each round, and so it gets that back late if others want it. Then it
  * sleeps as usual for some time; four times as long as the time before, so that trials cost little,
- * unless nobody has wanted the processor for a while. If it gets that back very late, its group has
- * used up what it may have of processors, which those that poll take from the rest of the program.
+ * unless nobody has wanted the processor for a while. If it gets that back very late, its group may
+ * have used up what it may have of processors, which those that poll take from the rest of the
+ * program: such a stall is followed by a long time, and by one twice as long if the one before was
+ * not long ago.
  */
-#define LONG_ROUND    UINT64_C(200000)	  /* ns; others have had the processor */
-#define LONGEST_ROUND UINT64_C(10000000)  /* ns; more than the turns of a few others */
-#define FREE_TIME     UINT64_C(1000000)	  /* ns, of rounds; nobody has wanted it */
-#define SHORTEST_REST UINT64_C(1000000)	  /* ns */
-#define LONGEST_REST  UINT64_C(500000000) /* ns */
+#define LONG_ROUND	   UINT64_C(200000)    /* ns; others have had the processor */
+#define LONGEST_ROUND	   UINT64_C(10000000)  /* ns; more than the turns of a few others */
+#define FREE_TIME	   UINT64_C(1000000)   /* ns, of rounds; nobody has wanted it */
+#define SHORTEST_REST	   UINT64_C(1000000)   /* ns */
+#define LONGEST_REST	   UINT64_C(500000000) /* ns; of those that follow no stall */
+#define LONGEST_STALL_REST (128 * LONGEST_REST)
+#define LONG_AGO	   10 /* times the rest */
+
+/* Returns how long the thread rests that has got its processor back very late. */
+static uint64_t stall_rest(struct busy_poll *busy, uint64_t now)
+{
+	const bool again = busy->stall_rest && now - busy->stalled < LONG_AGO * busy->stall_rest;
+
+	busy->stalled = now;
+	busy->stall_rest = again ? min_u64(2 * busy->stall_rest, LONGEST_STALL_REST) : LONGEST_REST;
+	return busy->stall_rest;
+}
 
 void busy_poll_round(struct busy_poll *busy, uint64_t began, uint64_t now)
 {
@@ -292,7 +306,7 @@ void busy_poll_round(struct busy_poll *busy, uint64_t began, uint64_t now)
 		return;
 	}
 	if (now - began >= LONGEST_ROUND)
-		busy->rest = LONGEST_REST;
+		busy->rest = stall_rest(busy, now);
 	else if (busy->free >= FREE_TIME)
 		busy->rest = SHORTEST_REST;
 	else
@@ -308,7 +322,8 @@ bool busy_poll_allowed(const struct busy_poll *busy, uint64_t now)
 
 bool up_may_busy_poll(struct ia *ia)
 {
-	return service_is_current(ia) && busy_poll_allowed(&ia->service.busy, tp_now());
+	return service_is_current(ia) && busy_poll_allowed(&ia->service.busy, tp_now()) &&
+	       thread_shares_fairly();
 }
 
 /* Does what tp_epoll does, and does not sleep. After a long round it returns early. */

@@ -57,7 +57,7 @@ static void ia_free(struct ia *ia)
 	wakefds_destroy(&ia->wakefds);
 	release_queue_destroy(&ia->releases);
 	pthread_cond_destroy(&ia->waiter_left);
-	mutex_destroy(&ia->lock);
+	/* not the lock: a call may have found a handle valid just before, and take it next */
 	lmr_table_destroy(ia->lmrs);
 	obj_free(&ia->obj);
 }

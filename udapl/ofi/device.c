@@ -90,8 +90,8 @@ static int attr_from_info(struct tp_dev *dev)
 		return err;
 	sge = (unsigned)min_u64(sge, TP_MAX_SGE);
 	*attr = (struct tp_attr){
-		.caps = TP_CAP_SIGNAL_ALL | immed_find(dev) |
-			(dev->soft_queues ? TP_CAP_CQ_RESIZE | TP_CAP_DATA_BESIDE : 0) |
+		.caps = TP_CAP_SIGNAL_ALL | TP_CAP_DATA_BESIDE | immed_find(dev) |
+			(dev->soft_queues ? TP_CAP_CQ_RESIZE : 0) |
 			(dev->write_flags & FI_DELIVERY_COMPLETE ? 0 : TP_CAP_WRITE_IS_LOCAL) |
 			(info->tx_attr->msg_order & FI_ORDER_WAW ? 0 : TP_CAP_RELAXED_ONLY),
 		.max_qp = clamp_count(domain->ep_cnt),

@@ -402,6 +402,7 @@ struct tp_cq {
 	unsigned graces_missed; /* less those that it has used since */
 	unsigned served;	/* times that the queue was served since it has missed one */
 	unsigned naps;		/* one after the other, during which nothing arrived */
+	uint64_t polled_at;	/* when it was last found to have polled */
 	bool leftover;		/* something was waiting when it had been served last */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
 	struct tp_cq *other;

@@ -43,7 +43,9 @@
  *
  * Where a processor is free a nap would only delay what arrives, and to be woken up, too. There the
  * service thread polls its descriptors for as long as a nap lasts (core/service.c): the queue is
- * WATCHED, and visited when something has arrived, or when that time is over.
+ * WATCHED, and visited when something has arrived, or when that time is over. It does so for
+ * BUSY_TIME after each arrival, and not if the consumer has not polled for longer than LATELY: then
+ * it may sleep.
  *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
@@ -63,6 +65,14 @@
 /* Naps. */
 #define NAP_TIME  UINT64_C(30000) /* ns; twice as long as it takes to serve a queue */
 #define MOST_NAPS 20		  /* one after the other, during which nothing arrives */
+#define BUSY_TIME UINT64_C(600000)
+#define LATELY	  UINT64_C(20000000)
+
+enum nap {
+	NO_NAP,
+	NAP,
+	NAP_OR_POLL, /* if a processor is free */
+};
 
 /* Visits in a row that have found consumers. */
 #define STEADY_VISITS 2	 /* the descriptor leaves the set: in there, each byte is dearer */
@@ -282,7 +292,7 @@ static bool cq_find_held_up(struct tp_cq *cq)
  * endpoints for each of that. If the other queue of a pair @is_settled just now, these have nothing
  * more, and the queue is not read unless completions are there.
  */
-static bool cq_take_all_locked(struct tp_cq *cq, bool nap, bool is_settled)
+static bool cq_take_all_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
 	assert_locked(&cq->lock);
 	if (is_settled && cq_has_nothing_locked(cq)) {
@@ -295,13 +305,13 @@ static bool cq_take_all_locked(struct tp_cq *cq, bool nap, bool is_settled)
 	return cq_settle_locked(cq);
 }
 
-/* The service thread takes a nap; or polls for so long, if a processor is free for that. */
-static void nap_begin_locked(struct tp_cq *cq)
+static void nap_begin_locked(struct tp_cq *cq, enum nap nap)
 {
 	const uint64_t time = cq_time(cq, NAP_TIME);
+	const bool polls = nap == NAP_OR_POLL && up_may_busy_poll(cq->dev->ia);
 
 	assert_locked(&cq->dev->cqs_lock);
-	if (up_may_busy_poll(cq->dev->ia) && !cq_enter_locked(cq, PROGRESS_WATCHED, time))
+	if (polls && !cq_enter_locked(cq, PROGRESS_WATCHED, time))
 		cq->dev->busy_polls = true;
 	else
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, time);
@@ -311,7 +321,7 @@ static void nap_begin_locked(struct tp_cq *cq)
  * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
  * nap then. @is_settled: so is the other queue of the pair. Returns whether this one is.
  */
-static bool cq_serve_locked(struct tp_cq *cq, bool nap, bool is_settled)
+static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
 	bool settled, quiet, stalled, starved_members;
 
@@ -335,7 +345,7 @@ static bool cq_serve_locked(struct tp_cq *cq, bool nap, bool is_settled)
 	if (cq->members_epoll >= 0)
 		(void)epoll_once(cq->dev->epoll, EPOLL_CTL_MOD, cq->members_epoll, cq, true);
 	if (nap && quiet)
-		nap_begin_locked(cq);
+		nap_begin_locked(cq, nap);
 	else if (!quiet)
 		(void)cq_enter_locked(cq, PROGRESS_VISITED,
 				      stalled ? VISIT_INTERVAL : STARVE_INTERVAL);
@@ -344,7 +354,7 @@ static bool cq_serve_locked(struct tp_cq *cq, bool nap, bool is_settled)
 	return settled;
 }
 
-static void pair_serve_locked(struct tp_cq *cq, struct tp_cq *pair, bool nap)
+static void pair_serve_locked(struct tp_cq *cq, struct tp_cq *pair, enum nap nap)
 {
 	bool settled = cq_serve_locked(cq, nap, false);
 
@@ -550,6 +560,16 @@ static bool consumer_polls_memory(const struct tp_cq *lead)
 	return lead->graces_missed >= FEWER_GRACES;
 }
 
+static enum nap nap_choose_locked(const struct tp_cq *lead)
+{
+	const uint64_t time = (lead->naps + 1) * cq_time(lead, NAP_TIME);
+
+	assert_locked(&lead->dev->cqs_lock);
+	if (lead->naps > MOST_NAPS)
+		return NO_NAP;
+	return time <= BUSY_TIME && tp_now() - lead->polled_at < LATELY ? NAP_OR_POLL : NAP;
+}
+
 /*
  * Serves a queue and its pair, for a consumer that polls its memory, and takes a nap then, if
  * something has arrived lately. What was waiting before and is waiting still has not arrived since:
@@ -558,12 +578,10 @@ static bool consumer_polls_memory(const struct tp_cq *lead)
 static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead)
 {
 	const bool arrived = pair_has_waiting_locked(cq, pair) && !lead->leftover;
-	bool nap;
 
 	assert_locked(&cq->dev->cqs_lock);
 	lead->naps = arrived ? 0 : lead->naps + 1;
-	nap = lead->naps <= MOST_NAPS;
-	pair_serve_locked(cq, pair, nap);
+	pair_serve_locked(cq, pair, nap_choose_locked(lead));
 	lead->leftover = pair_has_waiting_locked(cq, pair);
 }
 
@@ -630,6 +648,8 @@ static void visit_locked(struct tp_cq *cq)
 	struct tp_cq *lead = pair && pair < cq ? pair : cq;
 	enum judgement judgement = consumer_judge_locked(cq, pair, lead, here | there);
 
+	if ((here | there) & POLLED)
+		lead->polled_at = tp_now();
 	if (judgement == IN_GRACE) {
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
 		if (pair)
@@ -640,7 +660,7 @@ static void visit_locked(struct tp_cq *cq)
 		if (!ends && consumer_polls_memory(lead))
 			serve_and_nap_locked(cq, pair, lead);
 		else if (!ends || !serve_ends_locked(cq, pair))
-			pair_serve_locked(cq, pair, false);
+			pair_serve_locked(cq, pair, NO_NAP);
 	}
 	cq->pass = cq->dev->pass;
 	if (pair)
