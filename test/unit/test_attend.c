@@ -3,8 +3,8 @@
 #include "harness.h"
 
 /* ns, as in core/attend.c */
-#define WAIT_TIME UINT64_C(2000000)
-#define AWAY_TIME UINT64_C(2000000)
+#define WAIT_TIME	 UINT64_C(2000000)
+#define AWAY_TIME	 UINT64_C(2000000)
 #define DEVICE_AWAY_TIME UINT64_C(10000000)
 
 static struct side side;

@@ -251,7 +251,8 @@ static inline void attend_others_less(struct attendance *attendance)
 
 /*
  * For a poll of an EVD for connections that has found nothing, and for a wait for completions: has
- * the service thread listen, if nobody does. It does not wait for ia->lock; whoever holds that moves the connections meanwhile.
+ * the service thread listen, if nobody does. It does not wait for ia->lock; whoever holds that
+ * moves the connections meanwhile.
  */
 void attend_recall(struct ia *ia);
 
