@@ -395,6 +395,67 @@ static void arrival_beside_polls(void)
 	visit_due();
 }
 
+/* ---- writes of a consumer that polls its memory ---- */
+
+static void write_post(void)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	ck_dat(ep_post_rdma_write(rig.active, 1, &rig.segment, cookie, &rig.target,
+				  DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+/* Posts a write as if the service thread served all the time. Returns whether it waited for that. */
+static bool write_waits(void)
+{
+	const uint64_t began = tp_now();
+
+	atomic_store(&cq->dev->serves, true);
+	write_post();
+	atomic_store(&cq->dev->serves, false);
+	return tp_now() - began >= 50 * US;
+}
+
+/* But not for ever: that thread may have lost its processor. */
+START_TEST(who_polls_its_memory_writes_when_it_has_been_served)
+{
+	struct tp_qp *qp = ((struct ep *)rig.active)->qp;
+
+	ck_assert(qp->rma.writemsg == qp->fi->rma->writemsg);
+	arrivals_beside_rare_polls(ROUNDS);
+	ck_assert(qp->rma.writemsg != qp->fi->rma->writemsg);
+	ck_assert(write_waits());
+	for (unsigned i = 0; i < ROUNDS; i++)
+		arrival_beside_polls();
+	ck_assert(qp->rma.writemsg == qp->fi->rma->writemsg);
+	write_post();
+	poll_all();
+}
+END_TEST
+
+static bool served;
+
+static void see_serving(void)
+{
+	served = atomic_load(&cq->dev->serves);
+}
+
+START_TEST(writes_are_told_when_their_consumer_is_served)
+{
+	ff_hook("fi_cq_read", see_serving);
+	arrivals_beside_rare_polls(1);
+	ck_assert(!served);
+	arrivals_beside_rare_polls(ROUNDS);
+	message_arrives();
+	ff_hook("fi_cq_read", see_serving);
+	visit_due();
+	ck_assert(served);
+	ck_assert(!atomic_load(&cq->dev->serves));
+	(void)visits_at_once();
+	poll_all();
+}
+END_TEST
+
 START_TEST(a_consumer_that_polls_is_left_alone)
 {
 	unsigned reads;
@@ -915,6 +976,8 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, for_a_consumer_that_has_not_polled_for_long_nobody_polls);
 	tcase_add_test(visits, for_an_arrival_among_many_endpoints_nobody_polls);
 	tcase_add_test(visits, a_thread_of_another_scheduling_policy_does_not_poll);
+	tcase_add_test(visits, who_polls_its_memory_writes_when_it_has_been_served);
+	tcase_add_test(visits, writes_are_told_when_their_consumer_is_served);
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);

@@ -25,8 +25,8 @@ static struct slot_pool {
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
 	/*
-	 * lock; free slots, oldest first, so that a handle value is reused as late as possible. Those
-	 * freed lately come when no other is left.
+	 * lock; free slots, oldest first, so that a handle value is reused as late as possible.
+	 * Those freed lately come when no other is left.
 	 */
 	struct obj *ready, *freed_first, *freed_last;
 } pools[OBJ_KINDS] = {
@@ -87,7 +87,7 @@ static COLD struct obj *slot_find_locked(DAT_HANDLE_TYPE type)
 	return slot_pop_locked(pool);
 }
 
-/* The memory is that of calloc, and nothing is written to it: so the kernel adds pages as needed. */
+/* Nothing is written to the memory, which is calloc's: so the kernel adds pages as needed. */
 static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 {
 	const size_t size = slots * obj_kinds[type].stride;

@@ -208,6 +208,7 @@ struct tp_dev {
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
 	bool busy_polls;     /* ia->lock; the service thread does not sleep until then */
+	atomic_bool serves;  /* the service thread serves a consumer that polls its memory */
 	uint64_t next_delay; /* cqs_lock; ns to the earliest visit that is due, TP_NEVER: none is */
 	unsigned pass;	     /* cqs_lock; a number for all that is visited at once */
 
@@ -398,12 +399,13 @@ struct tp_cq {
 	bool has_ends;	   /* dev->cqs_lock; peers have closed connections since the latest visit */
 	uint64_t settles;  /* dev->cqs_lock; when it is served in full, at the latest; 0: it was */
 	/* dev->cqs_lock; of a consumer that polls; in a pair the lower one has them */
-	uint64_t grace_ends;	/* until then it may take what waits; 0: it has no grace */
-	unsigned graces_missed; /* less those that it has used since */
-	unsigned served;	/* times that the queue was served since it has missed one */
-	unsigned naps;		/* one after the other, during which nothing arrived */
-	uint64_t polled_at;	/* when it was last found to have polled */
-	bool leftover;		/* something was waiting when it had been served last */
+	uint64_t grace_ends;	 /* until then it may take what waits; 0: it has no grace */
+	unsigned graces_missed;	 /* less those that it has used since */
+	unsigned served;	 /* times that the queue was served since it has missed one */
+	unsigned naps;		 /* one after the other, during which nothing arrived */
+	uint64_t polled_at;	 /* when it was last found to have polled */
+	bool writes_when_served; /* see qp_write_when_served_locked */
+	bool leftover;		 /* something was waiting when it had been served last */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
 	struct tp_cq *other;
 	unsigned qps; /* dev->due_lock; directions of queue pairs that complete here */
@@ -758,6 +760,11 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info);
 void qp_detach(struct tp_qp *qp);
 /* Ends the connection; libfabric flushes what it has. */
 void qp_shutdown(struct tp_qp *qp);
+/*
+ * From here on writes wait while the service thread serves, or do not, as at first. The lock of
+ * sends.cq is held, and there is an endpoint of libfabric's.
+ */
+void qp_write_when_served_locked(struct tp_qp *qp, bool when_served);
 /*
  * Destroys the endpoint, which tells the peer even of an attempt, and flushes all transfers.
  * ia->lock and events_lock held.

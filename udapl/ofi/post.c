@@ -8,6 +8,8 @@
  */
 #include "ofi.h"
 
+#define SERVED_SOON UINT64_C(50000) /* ns; several times as long as it takes to serve a peer */
+
 /* Everything is signalled, and every completion may wake the peer. */
 const unsigned tp_post_flags = TP_POST_FENCE;
 
@@ -454,6 +456,28 @@ COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigne
 /* ---- fast posts ---- */
 
 /*
+ * For a consumer that polls its memory, in the place of libfabric's call. What it has seen there
+ * the service thread has placed, which answers the peer next, with a lock of libfabric's on which
+ * this thread would sleep.
+ */
+static ssize_t write_when_served(struct fid_ep *fi, const struct fi_msg_rma *message,
+				 uint64_t flags)
+{
+	const struct tp_qp *qp = fi->fid.context;
+	const uint64_t until = tp_now() + SERVED_SOON;
+
+	while (atomic_load(&qp->dev->serves) && tp_now() < until)
+		;
+	return fi_writemsg(fi, message, flags);
+}
+
+void qp_write_when_served_locked(struct tp_qp *qp, bool when_served)
+{
+	assert_locked(&qp->sends.cq->lock);
+	hot_write(qp->rma.writemsg, when_served ? write_when_served : qp->fi->rma->writemsg);
+}
+
+/*
  * Does a fence hold up the post? That the reads before it have completed may be noticed late: the
  * slow path looks again.
  */
@@ -510,7 +534,7 @@ HOT int tp_fast_write(struct tp_qp *qp, void *tag, const struct tp_taken *taken,
 		return fast_post_later(qp, TP_WRITE, tag, nseg, remote);
 	message = rma_fill(qp, qp->write_of, transfer, taken, nseg, remote);
 	message->rma_iov_count = range_split(qp, qp->remote);
-	return (int)UNCANCELLED(qp->rma.writemsg(qp->fi, message, qp->write_flags));
+	return (int)UNCANCELLED(hot_read(qp->rma.writemsg)(qp->fi, message, qp->write_flags));
 }
 
 HOT int tp_fast_read(struct tp_qp *qp, void *tag, const struct tp_taken *taken, unsigned nseg,
