@@ -405,7 +405,7 @@ static void write_post(void)
 				  DAT_COMPLETION_DEFAULT_FLAG));
 }
 
-/* Posts a write as if the service thread served all the time. Returns whether it waited for that. */
+/* Posts a write while the service thread seems to serve. Returns whether it has waited for that. */
 static bool write_waits(void)
 {
 	const uint64_t began = tp_now();

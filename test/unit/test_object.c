@@ -134,12 +134,12 @@ START_TEST(freed_slots_of_a_full_slab_are_reused)
 }
 END_TEST
 
-/* Nothing is written to a slot before it is used. */
+/* Nothing is written to a slot before it is free. */
 START_TEST(a_slot_that_was_never_used_takes_no_memory)
 {
 	const struct obj *last = NULL;
 
-	for (int n = 0; n < 16 + 32 + 1; n++)
+	for (int n = 0; n < 16 + 32 + 16; n++)
 		last = object_alloc(DAT_HANDLE_TYPE_CNO);
 	last = (const struct obj *)((const char *)last + obj_kinds[DAT_HANDLE_TYPE_CNO].stride);
 	ck_assert_uint_eq(atomic_load(&last->uses), 0);

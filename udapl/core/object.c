@@ -7,11 +7,12 @@
 #include "base/race.h"
 
 #define FIRST_SLAB   16 /* objects; each next slab has twice as many */
+#define BATCH	     16 /* slots of a slab that become free together; a divisor of FIRST_SLAB */
 #define LARGEST_SLAB 8192
 
 /*
- * A run of slots of one kind, which is never freed. Behind those that were used once all is zero,
- * and its pages take no memory yet.
+ * A run of slots of one kind, which is never freed. Those behind the ones that were free once are
+ * all zero, and their pages take no memory yet.
  */
 struct slab {
 	struct slab *next;
@@ -25,10 +26,10 @@ static struct slot_pool {
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
 	/*
-	 * lock; free slots, oldest first, so that a handle value is reused as late as possible.
-	 * Those freed lately come when no other is left.
+	 * lock; oldest first, so that a handle value is reused late; there is a last one only if
+	 * there is a first
 	 */
-	struct obj *ready, *freed_first, *freed_last;
+	struct obj *free_first, *free_last;
 } pools[OBJ_KINDS] = {
 	[0 ... OBJ_KINDS - 1] = { .lock = SPINLOCK_INITIALIZER(RANK_POOL, "pool->lock") },
 };
@@ -39,51 +40,40 @@ static inline void slot_push_locked(struct slot_pool *pool, struct obj *obj)
 {
 	assert_locked(&pool->lock);
 	obj->next = NULL;
-	if (likely(pool->freed_first))
-		pool->freed_last->next = obj;
+	if (likely(pool->free_first))
+		pool->free_last->next = obj;
 	else
-		pool->freed_first = obj;
-	pool->freed_last = obj;
+		pool->free_first = obj;
+	pool->free_last = obj;
 }
 
 static inline struct obj *slot_pop_locked(struct slot_pool *pool)
 {
-	struct obj *obj = pool->ready;
+	struct obj *obj = pool->free_first;
 
 	assert_locked(&pool->lock);
 	if (likely(obj))
-		pool->ready = obj->next;
+		pool->free_first = obj->next;
 	return obj;
 }
 
-/* Returns the next slot of @slab that was never used, or NULL. */
-static struct obj *slot_use_locked(DAT_HANDLE_TYPE type, struct slab *slab)
-{
-	struct obj *obj;
-
-	assert_locked(&pools[type].lock);
-	if (slab->used == slab->size)
-		return NULL;
-	obj = (struct obj *)(slab->base + slab->used);
-	slab->used += obj_kinds[type].stride;
-	atomic_init(&obj->tag, OBJ_HIDDEN(type));
-	atomic_init(&obj->uses, OBJ_RETIRED);
-	return obj;
-}
-
-/* None is ready: returns one that was never used, or that was freed lately, or NULL. */
-static COLD struct obj *slot_find_locked(DAT_HANDLE_TYPE type)
+/* No slot is free: frees a batch of those that were not free yet, and returns one of them. */
+static COLD struct obj *batch_add_and_take_locked(DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
-	struct obj *obj = NULL;
+	struct slab *slab = pool->slabs;
 
 	assert_locked(&pool->lock);
-	for (struct slab *slab = pool->slabs; slab && !obj; slab = slab->next)
-		obj = slot_use_locked(type, slab);
-	if (obj)
-		return obj;
-	pool->ready = pool->freed_first;
-	pool->freed_first = NULL;
+	while (slab && slab->used == slab->size) /* two threads may add one at the same time */
+		slab = slab->next;
+	for (unsigned i = 0; slab && i < BATCH; i++) {
+		struct obj *obj = (struct obj *)(slab->base + slab->used);
+
+		atomic_init(&obj->tag, OBJ_HIDDEN(type));
+		atomic_init(&obj->uses, OBJ_RETIRED);
+		slab->used += obj_kinds[type].stride;
+		slot_push_locked(pool, obj);
+	}
 	return slot_pop_locked(pool);
 }
 
@@ -101,7 +91,7 @@ static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 	return slab;
 }
 
-/* No slot is free: adds a slab and returns one of its slots. */
+/* Nor is there such a batch: adds a slab and returns one of its slots. */
 static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
@@ -117,10 +107,10 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	if (!slab)
 		return NULL;
 	spin_lock(&pool->lock);
-	obj = slot_use_locked(type, slab);
 	slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
 	atomic_store_explicit(&pool->slabs, slab, memory_order_release);
 	pool->slots = slots;
+	obj = batch_add_and_take_locked(type);
 	spin_unlock(&pool->lock);
 	return obj;
 }
@@ -148,7 +138,7 @@ void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE type)
 	spin_lock(&pool->lock);
 	obj = slot_pop_locked(pool);
 	if (unlikely(!obj))
-		obj = slot_find_locked(type);
+		obj = batch_add_and_take_locked(type);
 	spin_unlock(&pool->lock);
 	if (unlikely(!obj))
 		obj = slab_add_and_take(type);
@@ -300,14 +290,13 @@ void objects_after_fork(void)
 						  (DAT_HANDLE_TYPE)type);
 		pool->slabs = NULL;
 		pool->slots = 0;
-		pool->ready = NULL;
-		pool->freed_first = NULL;
+		pool->free_first = NULL;
 	}
 }
 
 /* ---- objects by IA ---- */
 
-/* Returns the first slot that was ever used, or the one after @obj; NULL at the end. */
+/* Returns the first slot that was ever free, or the one after @obj; NULL at the end. */
 static struct obj *slot_next(size_t stride, const struct slab **slab, struct obj *obj)
 {
 	char *at = obj ? (char *)obj + stride : (*slab)->base;
