@@ -324,8 +324,10 @@ static void conn_ended(struct tp_conn *conn)
 	up_disconnected(ep);
 }
 
-static void conn_read_addresses(struct tp_conn *conn)
+/* Returns whether they were not known before. */
+static bool conn_read_addresses(struct tp_conn *conn)
 {
+	const struct sockaddr_storage known[] = { conn->local, conn->remote };
 	struct sockaddr_storage local = { 0 }, remote = { 0 };
 	size_t local_size = sizeof(local), remote_size = sizeof(remote);
 
@@ -333,6 +335,8 @@ static void conn_read_addresses(struct tp_conn *conn)
 		conn->local = local;
 	if (!fi_getpeer(conn->qp->fi, &remote, &remote_size))
 		conn->remote = remote;
+	return memcmp(&known[0], &conn->local, sizeof(local)) ||
+	       memcmp(&known[1], &conn->remote, sizeof(remote));
 }
 
 /* A peer that has the request and vanishes is noticed, however long its answer may take. */
@@ -348,6 +352,16 @@ static void conn_probe_attempt(struct tp_conn *conn)
 	conn->attempt = socket_probe_attempt(conn->dev, &ends);
 }
 
+/* Sockets are accepted one after the other, the first one after that of its listener. */
+static int conn_guess_socket(const struct tp_conn *conn)
+{
+	if (conn->active)
+		return conn->attempt;
+	if (conn->dev->last_accepted)
+		return conn->dev->last_accepted;
+	return conn->dev->listeners ? conn->dev->listeners->socket : -1;
+}
+
 /*
  * Finds the addresses, and the socket of libfabric's tcp. Those of a request, or of an attempt, are
  * mostly right, and then the socket that has them is the proof.
@@ -355,16 +369,15 @@ static void conn_probe_attempt(struct tp_conn *conn)
 static void conn_find_ends(struct tp_conn *conn)
 {
 	struct socket_ends ends = { &conn->local, &conn->remote };
-	/* sockets are accepted one after the other */
-	const int guess = conn->active ? conn->attempt : conn->dev->last_accepted;
+	const bool has_socket = conn->dev->soft_queues;
+	const int guess = conn_guess_socket(conn);
 
-	if (conn->dev->soft_queues)
+	if (has_socket)
 		conn->socket = socket_find_near(&ends, guess);
-	if (conn->socket >= 0)
-		return;
-	conn_read_addresses(conn);
-	if (conn->dev->soft_queues)
-		conn->socket = socket_find(conn->dev, &ends, guess);
+	if (conn->socket < 0 && conn_read_addresses(conn) && has_socket)
+		conn->socket = socket_find_near(&ends, guess);
+	if (conn->socket < 0 && has_socket)
+		conn->socket = socket_find(conn->dev, &ends);
 }
 
 static void conn_established(struct tp_conn *conn, const struct eq_event *event)

@@ -193,7 +193,7 @@ struct tp_dev {
 	struct tp_listener *listeners;		 /* ia->lock */
 	struct tp_conn *conns;			 /* ia->lock; those with a queue pair */
 	struct tp_conn *unnoticed;		 /* ia->lock; those for cm_end_unnoticed */
-	int last_accepted, last_attempt;	 /* ia->lock; sockets of connections */
+	int last_accepted, last_attempt;	 /* ia->lock; sockets of connections; or 0 */
 	struct tp_srq *srqs;			 /* ia->lock */
 	bool stranger_told;			 /* ia->lock; a request of no provider */
 
@@ -970,8 +970,8 @@ int descriptor_next(const struct tp_dev *dev);
  * this process executes gets it.
  */
 int socket_find_near(struct socket_ends *ends, int guess);
-/* Likewise; if it is neither there nor among the newest, all descriptors are looked at. */
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess);
+/* Likewise among the newest; if it is not there, all descriptors are looked at. */
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends);
 /* From here on the kernel ends the connection if the peer's host has vanished. */
 void socket_probe(int socket);
 /*

@@ -117,19 +117,17 @@ int socket_find_near(struct socket_ends *ends, int guess)
 {
 	int fd = -1;
 
-	for (int n = 0; n < GUESSES && fd < 0; n++)
+	for (int n = 0; n < GUESSES && guess >= 0 && fd < 0; n++)
 		if (socket_is_of(guess + n, ends))
 			fd = guess + n;
-		else if (n && socket_is_of(guess - n, ends))
+		else if (n && guess >= n && socket_is_of(guess - n, ends))
 			fd = guess - n;
 	return socket_found(fd);
 }
 
-int socket_find(const struct tp_dev *dev, struct socket_ends *ends, int guess)
+int socket_find(const struct tp_dev *dev, struct socket_ends *ends)
 {
-	int fd = socket_find_near(ends, guess);
-
-	return fd >= 0 ? fd : socket_found(socket_search_new(dev, socket_is_of, ends));
+	return socket_found(socket_search_new(dev, socket_is_of, ends));
 }
 
 /*
