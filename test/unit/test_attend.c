@@ -416,6 +416,23 @@ START_TEST(where_no_data_come_calls_are_a_series_too)
 }
 END_TEST
 
+START_TEST(beside_a_wait_for_completions_calls_are_no_series)
+{
+	struct waiter waiter;
+
+	device_setup();
+	waiter_begin(&waiter, side.recv_evd);
+	for (unsigned n = 0; n < 3; n++) {
+		connect_in_vain(side.connect_evd);
+		fake_wait_idle(1);
+		ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
+	}
+	teardown();
+	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
+	setup();
+}
+END_TEST
+
 START_TEST(a_wait_for_completions_has_the_service_thread_listen)
 {
 	struct waiter waiter;
@@ -579,6 +596,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_thread_listens_as_long_as_it_waits_where_no_data_come);
 	tcase_add_test(cases, where_no_data_come_a_series_has_long_waits);
 	tcase_add_test(cases, where_no_data_come_calls_are_a_series_too);
+	tcase_add_test(cases, beside_a_wait_for_completions_calls_are_no_series);
 	tcase_add_test(cases, a_wait_for_completions_has_the_service_thread_listen);
 	tcase_add_test(cases, an_event_that_goes_to_another_ia_is_noticed_at_once);
 	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);

@@ -134,17 +134,32 @@ START_TEST(freed_slots_of_a_full_slab_are_reused)
 }
 END_TEST
 
+/* However many there are, up to a slab that is full. */
+START_TEST(a_handle_that_was_just_freed_is_not_that_of_the_next_object)
+{
+	struct obj *objs[47];
+
+	for (int n = 0; n < COUNT(objs); n++) {
+		objs[n] = object_alloc(DAT_HANDLE_TYPE_CNO);
+		if (n + 1 == 16) /* the first slab is full */
+			continue;
+		obj_free(objs[n]);
+		ck_assert_ptr_ne(object_alloc(DAT_HANDLE_TYPE_CNO), objs[n]);
+	}
+}
+END_TEST
+
 /* Nothing is written to a slot before it is free. */
 START_TEST(a_slot_that_was_never_used_takes_no_memory)
 {
-	const struct obj *last = NULL;
+	const size_t batch = 16 * obj_kinds[DAT_HANDLE_TYPE_CNO].stride;
+	const struct obj *obj = NULL;
 
-	for (int n = 0; n < 16 + 32 + 16; n++)
-		last = object_alloc(DAT_HANDLE_TYPE_CNO);
-	last = (const struct obj *)((const char *)last + obj_kinds[DAT_HANDLE_TYPE_CNO].stride);
-	ck_assert_uint_eq(atomic_load(&last->uses), 0);
-	ck_assert(!obj_valid(NULL, (DAT_HANDLE)last, DAT_HANDLE_TYPE_CNO));
-	ck_assert_ptr_eq(object_alloc(DAT_HANDLE_TYPE_CNO), last);
+	for (int n = 0; n < 16 + 32 + 1; n++) /* the last one is the first of its slab */
+		obj = object_alloc(DAT_HANDLE_TYPE_CNO);
+	obj = (const struct obj *)((const char *)obj + batch);
+	ck_assert_uint_eq(atomic_load(&obj->uses), 0);
+	ck_assert(!obj_valid(NULL, (DAT_HANDLE)obj, DAT_HANDLE_TYPE_CNO));
 }
 END_TEST
 
@@ -606,6 +621,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, an_object_that_is_held_is_not_retired);
 	tcase_add_test(cases, the_slot_freed_first_is_reused_first);
 	tcase_add_test(cases, freed_slots_of_a_full_slab_are_reused);
+	tcase_add_test(cases, a_handle_that_was_just_freed_is_not_that_of_the_next_object);
 	tcase_add_test(cases, a_slot_that_was_never_used_takes_no_memory);
 	tcase_add_test(cases, a_reused_slot_is_zeroed);
 	tcase_add_test(cases, a_walk_sees_every_published_object);

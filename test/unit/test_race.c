@@ -676,6 +676,88 @@ START_TEST(an_abrupt_close_waits_for_an_endpoint_that_is_freed_or_reset)
 }
 END_TEST
 
+static DAT_RETURN others[2];
+
+static void free_and_reset(void *ep)
+{
+	others[0] = ep_free(ep);
+	others[1] = ep_reset(ep);
+}
+
+START_TEST(an_endpoint_that_is_reset_can_be_neither_freed_nor_reset)
+{
+	pair_connect(&pair);
+	disconnect();
+	race_call(RACE_GONE, client->ep, free_and_reset, client->ep);
+	ck_dat(ep_reset(client->ep));
+	ck_assert(race_happened(RACE_GONE));
+	ck_dat_is(others[0], BAD_STATE(EP_DISCONNECTED));
+	ck_dat_is(others[1], BAD_STATE(EP_DISCONNECTED));
+	ck_assert_int_eq(ep_get_state(client->ep), DAT_EP_STATE_UNCONNECTED);
+	ck_dat(ep_free(client->ep));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+static void reset(void *ep)
+{
+	others[0] = ep_reset(ep);
+}
+
+START_TEST(an_endpoint_can_not_be_reset_once_its_ia_is_closed)
+{
+	pair_connect(&pair);
+	disconnect();
+	race_call(RACE_CLOSE, client->ia, reset, client->ep);
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert(race_happened(RACE_CLOSE));
+	ck_dat_is(others[0], BAD_HANDLE(EP));
+	ck_dat(ia_close(server->ia, DAT_CLOSE_ABRUPT_FLAG));
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
+static sem_t agent_runs, agent_may_end;
+
+static void agent(DAT_PVOID unused, DAT_EVD_HANDLE evd)
+{
+	(void)unused, (void)evd;
+	sem_post(&agent_runs);
+	while (sem_wait(&agent_may_end))
+		;
+}
+
+static DAT_RETURN free_cno_of(DAT_CNO_HANDLE cno, DAT_COUNT unused)
+{
+	(void)unused;
+	return cno_free(cno);
+}
+
+START_TEST(an_abrupt_close_waits_for_who_frees_a_cno_whose_agent_runs)
+{
+	struct resizer freer = { .call = free_cno_of };
+	pthread_t closer;
+	DAT_EVD_HANDLE evd;
+
+	sem_init(&agent_runs, 0, 0);
+	sem_init(&agent_may_end, 0, 0);
+	side_open(client, "fake0");
+	ck_dat(cno_create(client->ia, (DAT_OS_WAIT_PROXY_AGENT){ NULL, agent }, &freer.srq));
+	ck_dat(evd_create(client->ia, 8, freer.srq, DAT_EVD_SOFTWARE_FLAG, &evd));
+	post_se(evd, 1);
+	ck_assert_int_eq(sem_wait(&agent_runs), 0);
+	ck_dat(evd_free(evd));
+	resizer_start(&freer);
+	while (obj_valid(NULL, freer.srq, DAT_HANDLE_TYPE_CNO))
+		sched_yield();
+	closer = waiting_closer_start();
+	sem_post(&agent_may_end);
+	resizer_end(&freer);
+	consumer_thread_join(closer);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+}
+END_TEST
+
 static DAT_RETURN free_evd(DAT_EVD_HANDLE evd, DAT_COUNT unused)
 {
 	(void)unused;
@@ -2050,6 +2132,9 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, connections_are_made_while_an_endpoint_is_reset);
 	tcase_add_loop_test(cases, an_abrupt_close_waits_for_an_endpoint_that_is_freed_or_reset, 0,
 			    2);
+	tcase_add_test(cases, an_endpoint_that_is_reset_can_be_neither_freed_nor_reset);
+	tcase_add_test(cases, an_endpoint_can_not_be_reset_once_its_ia_is_closed);
+	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_a_cno_whose_agent_runs);
 	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_free_that_begins_after_it);
 	tcase_add_test(cases, a_call_whose_ia_is_closed_just_before_it_takes_the_lock_is_refused);

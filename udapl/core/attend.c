@@ -16,8 +16,8 @@
  *			for completions. Over a device calls count as such waits, too.
  *
  * Nobody listens only if nobody else wants to be told: an IA with a CNO, with a second thread in
- * such a wait, with an EVD for connections and completions both, or with an endpoint whose events
- * go to an EVD of another IA, is not left alone so.
+ * such a wait, with one that sleeps in another wait, with an EVD for connections and completions
+ * both, or with an endpoint whose events go to an EVD of another IA, is not left alone so.
  */
 #include "core.h"
 

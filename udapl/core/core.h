@@ -457,8 +457,8 @@ bool ia_keep(struct ia *ia);
 /* The same for a call that has ia->lock, and lets go of it then. */
 bool ia_keep_locked(struct ia *ia);
 /*
- * For a call that has retired an object, or changes one, and lets go of ia->lock before it is done
- * with it. An abrupt close of the IA that has begun waits for it, too.
+ * For a call that has retired an object, and lets go of ia->lock before it is done with it. An
+ * abrupt close of the IA that has begun waits for it, too.
  */
 void ia_keep_to_free_locked(struct ia *ia);
 /* The end of such a call; an abrupt close may wait for it. */

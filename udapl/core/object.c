@@ -25,6 +25,7 @@ static struct slot_pool {
 	struct spinlock lock;
 	_Atomic(struct slab *) slabs; /* lock, to write; latest first */
 	unsigned slots;		      /* lock; of the latest slab */
+	unsigned unused;	      /* lock; those of all slabs that were never free */
 	/*
 	 * lock; oldest first, so that a handle value is reused late; there is a last one only if
 	 * there is a first
@@ -57,16 +58,24 @@ static inline struct obj *slot_pop_locked(struct slot_pool *pool)
 	return obj;
 }
 
-/* No slot is free: frees a batch of those that were not free yet, and returns one of them. */
-static COLD struct obj *batch_add_and_take_locked(DAT_HANDLE_TYPE type)
+/* Is no slot free, or one, whose handle value would come back as soon as that is freed? */
+static inline bool pool_is_low_locked(const struct slot_pool *pool)
+{
+	assert_locked(&pool->lock);
+	return unlikely(!pool->free_first) || unlikely(!pool->free_first->next);
+}
+
+/* Frees a batch of slots that were never free, of which there are some. */
+static COLD void batch_add_locked(DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
 	struct slab *slab = pool->slabs;
 
 	assert_locked(&pool->lock);
-	while (slab && slab->used == slab->size) /* two threads may add one at the same time */
+	while (slab->used == slab->size) /* two threads may have added one at the same time */
 		slab = slab->next;
-	for (unsigned i = 0; slab && i < BATCH; i++) {
+	pool->unused -= BATCH;
+	for (unsigned i = 0; i < BATCH; i++) {
 		struct obj *obj = (struct obj *)(slab->base + slab->used);
 
 		atomic_init(&obj->tag, OBJ_HIDDEN(type));
@@ -74,7 +83,6 @@ static COLD struct obj *batch_add_and_take_locked(DAT_HANDLE_TYPE type)
 		slab->used += obj_kinds[type].stride;
 		slot_push_locked(pool, obj);
 	}
-	return slot_pop_locked(pool);
 }
 
 /* Nothing is written to the memory, which is calloc's: so the kernel adds pages as needed. */
@@ -91,7 +99,7 @@ static struct slab *slab_new(DAT_HANDLE_TYPE type, unsigned slots)
 	return slab;
 }
 
-/* Nor is there such a batch: adds a slab and returns one of its slots. */
+/* No slot is free: adds a slab and returns one of its slots. */
 static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 {
 	struct slot_pool *pool = &pools[type];
@@ -110,7 +118,9 @@ static COLD struct obj *slab_add_and_take(DAT_HANDLE_TYPE type)
 	slab->next = atomic_load_explicit(&pool->slabs, memory_order_relaxed);
 	atomic_store_explicit(&pool->slabs, slab, memory_order_release);
 	pool->slots = slots;
-	obj = batch_add_and_take_locked(type);
+	pool->unused += slots;
+	batch_add_locked(type);
+	obj = slot_pop_locked(pool);
 	spin_unlock(&pool->lock);
 	return obj;
 }
@@ -136,9 +146,9 @@ void *obj_alloc(struct ia *ia, const void *table, DAT_HANDLE_TYPE type)
 	struct obj *obj;
 
 	spin_lock(&pool->lock);
+	if (pool_is_low_locked(pool) && pool->unused)
+		batch_add_locked(type);
 	obj = slot_pop_locked(pool);
-	if (unlikely(!obj))
-		obj = batch_add_and_take_locked(type);
 	spin_unlock(&pool->lock);
 	if (unlikely(!obj))
 		obj = slab_add_and_take(type);
@@ -290,6 +300,7 @@ void objects_after_fork(void)
 						  (DAT_HANDLE_TYPE)type);
 		pool->slabs = NULL;
 		pool->slots = 0;
+		pool->unused = 0;
 		pool->free_first = NULL;
 	}
 }

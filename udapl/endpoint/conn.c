@@ -140,8 +140,9 @@ static const struct move *move_of(const struct ep *ep, enum trigger trigger)
 
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 {
-	return move_of(ep, trigger)->kind != NONE ? DAT_SUCCESS
-						  : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
+	const bool may = move_of(ep, trigger)->kind != NONE && !ep->renews_qp;
+
+	return may ? DAT_SUCCESS : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }
 
 DAT_RETURN ep_lock_for(DAT_EP_HANDLE handle, enum trigger trigger)

@@ -189,6 +189,7 @@ struct ep {
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
 	struct early_recvs early;
+	bool renews_qp;	    /* ia->lock; dat_ep_reset has let go of that lock */
 	bool datagrams;	    /* fixed; its service type is that of datagrams */
 	struct peer *peers; /* ia->lock; of datagrams */
 	struct counter counters[EP_ALL_COUNTERS];

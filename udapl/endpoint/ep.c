@@ -619,7 +619,7 @@ DAT_RETURN ep_free(DAT_EP_HANDLE handle)
 
 /*
  * Replaces the QP. ia->lock is not held while the device works, but to make one that has a shared
- * receive queue, as in ep_finish_relock.
+ * receive queue, as in ep_finish_relock. Meanwhile the endpoint does nothing else.
  */
 static DAT_RETURN renew_qp_relock(struct ep *ep)
 {
@@ -627,7 +627,9 @@ static DAT_RETURN renew_qp_relock(struct ep *ep)
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
-	ia_keep_to_free_locked(ia);
+	if (!ia_keep_locked(ia))
+		return BAD_HANDLE(EP); /* a close has begun, and destroys it */
+	ep->renews_qp = true;
 	mutex_unlock(&ia->lock);
 	destroy_qp(ep);
 	if (ep->srq)
@@ -635,6 +637,7 @@ static DAT_RETURN renew_qp_relock(struct ep *ep)
 	ret = create_qp(ep, ep);
 	if (!ep->srq)
 		mutex_lock(&ia->lock);
+	ep->renews_qp = false;
 	ia_unkeep_locked(ia);
 	return ret;
 }

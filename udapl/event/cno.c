@@ -362,16 +362,25 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
-	bool waited;
+	struct ia *ia;
+	bool free;
 
-	if (!obj_valid(NULL, cno, DAT_HANDLE_TYPE_CNO))
+	if (!obj_lock_ia(NULL, cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
+	ia = cno->obj.ia;
 	spin_lock(&cno->lock);
-	waited = cno->waiters > 0;
+	free = !cno->waiters;
 	spin_unlock(&cno->lock);
-	if (waited || !obj_retire(&cno->obj))
+	free = free && obj_retire(&cno->obj);
+	if (free)
+		ia_keep_to_free_locked(ia);
+	mutex_unlock(&ia->lock);
+	if (!free)
 		return BAD_STATE(CNO_IN_USE);
 	cno_destroy(cno);
+	mutex_lock(&ia->lock);
+	ia_unkeep_locked(ia);
+	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }
 

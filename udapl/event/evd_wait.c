@@ -379,6 +379,8 @@ static bool sleep_give_back(struct evd *evd)
 		wakefd_give(&evd->obj.ia->wakefds, fd);
 	if (fd >= 0 && waits_for_connections(evd))
 		attend_wait_end(evd->obj.ia, evd->listens);
+	else if (fd >= 0)
+		attend_others_less(&evd->obj.ia->attendance);
 	return armed;
 }
 
@@ -531,10 +533,12 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_unlock(&evd->lock);
 	if (evd->cq)
 		watch_lend(&evd->watch);
-	if (waits_for_connections(evd))
+	if (waits_for_connections(evd)) {
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
-	else
+	} else {
+		attend_others_more(&evd->obj.ia->attendance);
 		recall_if_away(evd->obj.ia);
+	}
 	evd->listens = dev_fd >= 0;
 	if (evd->listens) /* mostly something is there, of what the call before has caused */
 		device_attend(evd, 1 | TP_ONLY_READY, false);

@@ -208,7 +208,8 @@ struct tp_dev {
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
 	bool busy_polls;     /* ia->lock; the service thread does not sleep until then */
-	atomic_bool serves;  /* the service thread serves a consumer that polls its memory */
+	/* how often the service thread has begun, or ended, to serve who polls its memory */
+	_Atomic unsigned serves;
 	uint64_t next_delay; /* cqs_lock; ns to the earliest visit that is due, TP_NEVER: none is */
 	unsigned pass;	     /* cqs_lock; a number for all that is visited at once */
 
@@ -404,7 +405,7 @@ struct tp_cq {
 	unsigned served;	 /* times that the queue was served since it has missed one */
 	unsigned naps;		 /* one after the other, during which nothing arrived */
 	uint64_t polled_at;	 /* when it was last found to have polled */
-	bool writes_when_served; /* see qp_write_when_served_locked */
+	bool writes_when_served; /* lock, to write; of this one, see qp_write_when_served_locked */
 	bool leftover;		 /* something was waiting when it had been served last */
 	/* dev->due_lock; the other queue of all of its queue pairs, NULL: they differ */
 	struct tp_cq *other;
@@ -692,6 +693,8 @@ struct tp_qp {
 	/* copies of its tables, for fast posts: fi_send and the others look for them in fi */
 	struct fi_ops_msg messages;
 	struct fi_ops_rma rma;
+	ssize_t (*writemsg)(struct fid_ep *, const struct fi_msg_rma *, uint64_t); /* libfabric's */
+	unsigned waited_for; /* poster; what serves was when a write has waited */
 	uint64_t write_flags;
 	struct transfer_queue recvs;
 	struct region_view reads; /* local buffers of reads; sends.view is that of all others */
@@ -762,7 +765,7 @@ void qp_detach(struct tp_qp *qp);
 void qp_shutdown(struct tp_qp *qp);
 /*
  * From here on writes wait while the service thread serves, or do not, as at first. The lock of
- * sends.cq is held, and there is an endpoint of libfabric's.
+ * sends.cq is held.
  */
 void qp_write_when_served_locked(struct tp_qp *qp, bool when_served);
 /*

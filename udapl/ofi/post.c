@@ -463,18 +463,22 @@ COLD int tp_post_refused(struct tp_qp *qp, enum tp_post post, void *tag, unsigne
 static ssize_t write_when_served(struct fid_ep *fi, const struct fi_msg_rma *message,
 				 uint64_t flags)
 {
-	const struct tp_qp *qp = fi->fid.context;
+	struct tp_qp *qp = fi->fid.context;
+	const unsigned serves = atomic_load(&qp->dev->serves);
 	const uint64_t until = tp_now() + SERVED_SOON;
 
-	while (atomic_load(&qp->dev->serves) && tp_now() < until)
-		;
-	return fi_writemsg(fi, message, flags);
+	if (serves % 2 && serves != qp->waited_for) {
+		while (atomic_load(&qp->dev->serves) == serves && tp_now() < until)
+			;
+		qp->waited_for = serves; /* it may have lost its processor: once is enough */
+	}
+	return qp->writemsg(fi, message, flags);
 }
 
 void qp_write_when_served_locked(struct tp_qp *qp, bool when_served)
 {
 	assert_locked(&qp->sends.cq->lock);
-	hot_write(qp->rma.writemsg, when_served ? write_when_served : qp->fi->rma->writemsg);
+	hot_write(qp->rma.writemsg, when_served ? write_when_served : qp->writemsg);
 }
 
 /*

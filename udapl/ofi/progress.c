@@ -561,26 +561,17 @@ static bool consumer_polls_memory(const struct tp_cq *lead)
 }
 
 /* Has the writes of a consumer that polls its memory wait while it is served, and no others. */
-static void cq_writes_update(struct tp_cq *cq, bool when_served)
+static void cq_writes_update_locked(struct tp_cq *cq, bool when_served)
 {
+	assert_locked(&cq->dev->cqs_lock);
+	if (cq->writes_when_served == when_served)
+		return;
 	spin_lock(&cq->lock);
+	cq->writes_when_served = when_served;
 	for (struct transfer_queue *queue = cq->queues; queue; queue = queue->next)
-		if (queue == &queue->qp->sends && queue->qp->fi)
+		if (queue == &queue->qp->sends)
 			qp_write_when_served_locked(queue->qp, when_served);
 	spin_unlock(&cq->lock);
-}
-
-static void writes_update_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead)
-{
-	const bool when_served = consumer_polls_memory(lead);
-
-	assert_locked(&cq->dev->cqs_lock);
-	if (lead->writes_when_served == when_served)
-		return;
-	lead->writes_when_served = when_served;
-	cq_writes_update(cq, when_served);
-	if (pair)
-		cq_writes_update(pair, when_served);
 }
 
 static enum nap nap_choose_locked(const struct tp_cq *lead)
@@ -604,9 +595,9 @@ static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp
 
 	assert_locked(&cq->dev->cqs_lock);
 	lead->naps = arrived ? 0 : lead->naps + 1;
-	atomic_store(&cq->dev->serves, true);
+	atomic_fetch_add(&cq->dev->serves, 1);
 	pair_serve_locked(cq, pair, nap_choose_locked(lead));
-	atomic_store(&cq->dev->serves, false);
+	atomic_fetch_add(&cq->dev->serves, 1);
 	lead->leftover = pair_has_waiting_locked(cq, pair);
 }
 
@@ -675,7 +666,9 @@ static void visit_locked(struct tp_cq *cq)
 
 	if ((here | there) & POLLED)
 		lead->polled_at = tp_now();
-	writes_update_locked(cq, pair, lead);
+	cq_writes_update_locked(cq, consumer_polls_memory(lead));
+	if (pair)
+		cq_writes_update_locked(pair, consumer_polls_memory(lead));
 	if (judgement == IN_GRACE) {
 		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
 		if (pair)

@@ -410,6 +410,10 @@ int qp_attach(struct tp_qp *qp, struct fi_info *info)
 	qp->fi = fi;
 	qp->messages = *fi->msg;
 	qp->rma = *fi->rma;
+	qp->writemsg = fi->rma->writemsg;
+	spin_lock(&qp->sends.cq->lock);
+	qp_write_when_served_locked(qp, qp->sends.cq->writes_when_served);
+	spin_unlock(&qp->sends.cq->lock);
 	return 0;
 }
 
