@@ -780,6 +780,23 @@ START_TEST(a_wait_without_descriptors_changes_nothing)
 }
 END_TEST
 
+/* The next one is told of completions. */
+START_TEST(a_wait_without_descriptors_is_not_waited_for)
+{
+	CANCEL_FORBIDDEN;
+	struct side side = { 0 };
+	struct evd *evd;
+
+	side_open(&side, "fake2");
+	evd = side.recv_evd;
+	limit_descriptors(0);
+	ck_dat_is(evd_wait(evd, SECONDS(1), 1, &event, &nmore), NO_RESOURCE(TEVD));
+	limit_descriptors(20);
+	ck_assert(!watch_is_waited_for(&evd->watch));
+	side_close(&side);
+}
+END_TEST
+
 /* What woke one waiter does not wake the next one that sleeps on the same descriptor. */
 START_TEST(a_descriptor_is_used_again_only_when_it_is_not_readable)
 {
@@ -834,6 +851,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_channel_moves_with_its_evd);
 	tcase_add_test(cases, only_a_completion_queue_takes_a_descriptor);
 	tcase_add_test(cases, a_wait_without_descriptors_changes_nothing);
+	tcase_add_test(cases, a_wait_without_descriptors_is_not_waited_for);
 	tcase_add_test(cases, a_freed_evd_has_no_timer);
 	tcase_add_test(cases, a_descriptor_is_used_again_only_when_it_is_not_readable);
 	return run_unit_cases(argc, argv);

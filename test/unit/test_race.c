@@ -682,6 +682,7 @@ static void free_and_reset(void *ep)
 {
 	others[0] = ep_free(ep);
 	others[1] = ep_reset(ep);
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG)); /* it is already */
 }
 
 START_TEST(an_endpoint_that_is_reset_can_be_neither_freed_nor_reset)
@@ -717,14 +718,18 @@ START_TEST(an_endpoint_can_not_be_reset_once_its_ia_is_closed)
 }
 END_TEST
 
-static sem_t agent_runs, agent_may_end;
+static sem_t agent_runs;
+static DAT_EVD_HANDLE awaited;
+static DAT_RETURN agent_ret;
 
-static void agent(DAT_PVOID unused, DAT_EVD_HANDLE evd)
+static void wait_in_agent(DAT_PVOID unused, DAT_EVD_HANDLE evd)
 {
+	DAT_EVENT none;
+	DAT_COUNT more;
+
 	(void)unused, (void)evd;
 	sem_post(&agent_runs);
-	while (sem_wait(&agent_may_end))
-		;
+	agent_ret = evd_wait(awaited, DAT_TIMEOUT_INFINITE, 1, &none, &more);
 }
 
 static DAT_RETURN free_cno_of(DAT_CNO_HANDLE cno, DAT_COUNT unused)
@@ -733,16 +738,17 @@ static DAT_RETURN free_cno_of(DAT_CNO_HANDLE cno, DAT_COUNT unused)
 	return cno_free(cno);
 }
 
-START_TEST(an_abrupt_close_waits_for_who_frees_a_cno_whose_agent_runs)
+/* Which frees a CNO, and waits for its agent, which waits for an event. */
+START_TEST(an_abrupt_close_ends_the_wait_of_a_thread_for_which_another_one_waits)
 {
+	const DAT_OS_WAIT_PROXY_AGENT agent = { NULL, wait_in_agent };
 	struct resizer freer = { .call = free_cno_of };
-	pthread_t closer;
 	DAT_EVD_HANDLE evd;
 
 	sem_init(&agent_runs, 0, 0);
-	sem_init(&agent_may_end, 0, 0);
 	side_open(client, "fake0");
-	ck_dat(cno_create(client->ia, (DAT_OS_WAIT_PROXY_AGENT){ NULL, agent }, &freer.srq));
+	awaited = side_create_evd(client, 8, DAT_EVD_SOFTWARE_FLAG);
+	ck_dat(cno_create(client->ia, agent, &freer.srq));
 	ck_dat(evd_create(client->ia, 8, freer.srq, DAT_EVD_SOFTWARE_FLAG, &evd));
 	post_se(evd, 1);
 	ck_assert_int_eq(sem_wait(&agent_runs), 0);
@@ -750,10 +756,9 @@ START_TEST(an_abrupt_close_waits_for_who_frees_a_cno_whose_agent_runs)
 	resizer_start(&freer);
 	while (obj_valid(NULL, freer.srq, DAT_HANDLE_TYPE_CNO))
 		sched_yield();
-	closer = waiting_closer_start();
-	sem_post(&agent_may_end);
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 	resizer_end(&freer);
-	consumer_thread_join(closer);
+	ck_dat_is(agent_ret, ABORTED);
 	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 END_TEST
@@ -2134,7 +2139,8 @@ int main(int argc, char **argv)
 			    2);
 	tcase_add_test(cases, an_endpoint_that_is_reset_can_be_neither_freed_nor_reset);
 	tcase_add_test(cases, an_endpoint_can_not_be_reset_once_its_ia_is_closed);
-	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_a_cno_whose_agent_runs);
+	tcase_add_test(cases,
+		       an_abrupt_close_ends_the_wait_of_a_thread_for_which_another_one_waits);
 	tcase_add_test(cases, an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_free_that_begins_after_it);
 	tcase_add_test(cases, a_call_whose_ia_is_closed_just_before_it_takes_the_lock_is_refused);

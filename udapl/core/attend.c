@@ -16,8 +16,9 @@
  *			for completions. Over a device calls count as such waits, too.
  *
  * Nobody listens only if nobody else wants to be told: an IA with a CNO, with a second thread in
- * such a wait, with one that sleeps in another wait, with an EVD for connections and completions
- * both, or with an endpoint whose events go to an EVD of another IA, is not left alone so.
+ * such a wait, with one that sleeps until there is a completion, with an EVD for connections and
+ * completions both, or with an endpoint whose events go to an EVD of another IA, is not left alone
+ * so.
  */
 #include "core.h"
 
@@ -94,14 +95,12 @@ static void series_leave_locked(struct ia *ia)
 
 	assert_locked(&ia->lock);
 	attendance->last = now;
-	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others)) {
+	/* who comes meanwhile counts among the others first, and then looks at this */
+	atomic_store(&attendance->away, true);
+	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others))
 		listen_locked(ia);
-	} else {
-		atomic_store(&attendance->away, true);
-		if (!attendance->back.deadline)
-			timer_set_locked(ia, &attendance->back, now + away_time(ia),
-					 back_due_locked);
-	}
+	else if (!attendance->back.deadline)
+		timer_set_locked(ia, &attendance->back, now + away_time(ia), back_due_locked);
 }
 
 /* ---- calls ---- */
@@ -124,7 +123,8 @@ void attend_call_end_locked(struct ia *ia)
 		;
 	if (!attendance->lent && !has_data_beside(ia))
 		series_leave_locked(ia);
-	else if (!attendance->lent && !atomic_load(&attendance->away))
+	else if (!attendance->lent &&
+		 (!atomic_load(&attendance->away) || atomic_load(&attendance->others)))
 		listen_locked(ia);
 	service_check_deadline_locked(ia);
 }

@@ -110,10 +110,10 @@ struct work {
 
 /* Of a thread that polls its descriptors: do others want its processor? */
 struct busy_poll {
-	uint64_t free; /* service thread; ns of rounds since others have had the processor */
-	uint64_t rest; /* service thread; ns that it sleeps as usual since they had */
-	uint64_t stalled,
-		stall_rest; /* service thread; when they had it very long, and the rest then */
+	uint64_t free;	     /* service thread; ns of rounds since others have had the processor */
+	uint64_t rest;	     /* service thread; ns that it sleeps as usual since they had */
+	uint64_t stalled;    /* service thread; when they had had it very long */
+	uint64_t stall_rest; /* service thread; ns that it slept as usual then */
 	_Atomic uint64_t rests_until;
 };
 
@@ -397,6 +397,8 @@ struct ia {
 	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
 	unsigned keepers; /* lock; calls that make, resize or free an object without the lock */
+	unsigned
+		cno_freers; /* lock; dat_cno_free, which may wait for an agent, and so for a wait */
 	/* lock; a waiter has left an EVD or CNO, or a call an EVD or SRQ, that is going away */
 	pthread_cond_t waiter_left;
 	struct service service;

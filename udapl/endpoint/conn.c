@@ -140,7 +140,8 @@ static const struct move *move_of(const struct ep *ep, enum trigger trigger)
 
 DAT_RETURN ep_may(const struct ep *ep, enum trigger trigger)
 {
-	const bool may = move_of(ep, trigger)->kind != NONE && !ep->renews_qp;
+	const bool queue = trigger == ON_RESET || trigger == ON_FREE;
+	const bool may = move_of(ep, trigger)->kind != NONE && !(queue && ep->renews_qp);
 
 	return may ? DAT_SUCCESS : status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 }

@@ -337,6 +337,8 @@ static void ia_destroy(struct ia *ia)
 	for (const struct close_step *step = close_steps; step->close; step++)
 		close_all(ia, step);
 	mutex_lock(&ia->lock);
+	while (ia->cno_freers) /* no wait is left for which their agents could wait */
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
 	if (ia->sink)
 		evd_destroy_locked(ia->sink);
 	mutex_unlock(&ia->lock);
@@ -360,7 +362,7 @@ DAT_RETURN ia_close(DAT_IA_HANDLE handle, DAT_CLOSE_FLAGS flags)
 		return BAD_ARG(2);
 	mutex_lock(&ia->lock);
 	busy = flags == DAT_CLOSE_GRACEFUL_FLAG &&
-	       (ia->keepers || has_objects_locked(ia) || async_evd_is_lent(ia));
+	       (ia->keepers || ia->cno_freers || has_objects_locked(ia) || async_evd_is_lent(ia));
 	if (!busy)
 		obj_retire_forced(&ia->obj);
 	if (!busy)

@@ -372,14 +372,14 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 	free = !cno->waiters;
 	spin_unlock(&cno->lock);
 	free = free && obj_retire(&cno->obj);
-	if (free)
-		ia_keep_to_free_locked(ia);
+	ia->cno_freers += free;
 	mutex_unlock(&ia->lock);
 	if (!free)
 		return BAD_STATE(CNO_IN_USE);
 	cno_destroy(cno);
 	mutex_lock(&ia->lock);
-	ia_unkeep_locked(ia);
+	if (--ia->cno_freers == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
 	mutex_unlock(&ia->lock);
 	return DAT_SUCCESS;
 }

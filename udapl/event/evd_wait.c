@@ -364,9 +364,12 @@ static bool waits_for_connections(const struct evd *evd)
  */
 static bool sleep_give_back(struct evd *evd)
 {
-	bool armed = evd->cq && evd_channel_return(evd), woken;
+	bool armed, woken;
 	int fd;
 
+	if (evd->wakefd < 0)
+		return false; /* there was none, and nothing else was borrowed */
+	armed = evd->cq && evd_channel_return(evd);
 	spin_lock(&evd->lock);
 	fd = evd->wakefd;
 	woken = evd->woken;
@@ -375,11 +378,10 @@ static bool sleep_give_back(struct evd *evd)
 	spin_unlock(&evd->lock);
 	if (woken)
 		wakefd_clear(fd);
-	if (fd >= 0)
-		wakefd_give(&evd->obj.ia->wakefds, fd);
-	if (fd >= 0 && waits_for_connections(evd))
+	wakefd_give(&evd->obj.ia->wakefds, fd);
+	if (waits_for_connections(evd))
 		attend_wait_end(evd->obj.ia, evd->listens);
-	else if (fd >= 0)
+	else if (evd->cq)
 		attend_others_less(&evd->obj.ia->attendance);
 	return armed;
 }
@@ -535,7 +537,7 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 		watch_lend(&evd->watch);
 	if (waits_for_connections(evd)) {
 		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
-	} else {
+	} else if (evd->cq) {
 		attend_others_more(&evd->obj.ia->attendance);
 		recall_if_away(evd->obj.ia);
 	}
