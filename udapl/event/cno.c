@@ -363,18 +363,18 @@ DAT_RETURN cno_free(DAT_CNO_HANDLE handle)
 	CANCEL_FORBIDDEN;
 	struct cno *cno = handle;
 	struct ia *ia;
-	bool free;
+	bool idle;
 
 	if (!obj_lock_ia(NULL, cno, DAT_HANDLE_TYPE_CNO))
 		return BAD_HANDLE(CNO);
 	ia = cno->obj.ia;
 	spin_lock(&cno->lock);
-	free = !cno->waiters;
+	idle = !cno->waiters;
 	spin_unlock(&cno->lock);
-	free = free && obj_retire(&cno->obj);
-	ia->cno_freers += free;
+	idle = idle && obj_retire(&cno->obj);
+	ia->cno_freers += idle;
 	mutex_unlock(&ia->lock);
-	if (!free)
+	if (!idle)
 		return BAD_STATE(CNO_IN_USE);
 	cno_destroy(cno);
 	mutex_lock(&ia->lock);
