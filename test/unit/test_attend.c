@@ -3,9 +3,8 @@
 #include "harness.h"
 
 /* ns, as in core/attend.c */
-#define WAIT_TIME	 UINT64_C(2000000)
-#define AWAY_TIME	 UINT64_C(2000000)
-#define DEVICE_AWAY_TIME UINT64_C(10000000)
+#define WAIT_TIME UINT64_C(2000000)
+#define AWAY_TIME UINT64_C(2000000)
 
 static struct side side;
 static struct ia *ia;
@@ -20,15 +19,6 @@ static void setup(void)
 static void teardown(void)
 {
 	ck_dat(ia_close(side.ia, DAT_CLOSE_ABRUPT_FLAG));
-}
-
-/* The IA has a device that reports nothing of data where it reports connections. */
-static void device_setup(void)
-{
-	teardown();
-	fake_attr()->caps &= ~(unsigned)TP_CAP_DATA_BESIDE;
-	setup();
-	fake_clock_advance(DEVICE_AWAY_TIME);
 }
 
 /* Does the service thread wake up for what the device reports? */
@@ -362,71 +352,30 @@ START_TEST(a_thread_listens_as_long_as_it_waits_where_no_data_come)
 {
 	struct waiter waiter;
 
-	device_setup();
+	teardown();
+	fake_attr()->caps &= ~(unsigned)TP_CAP_DATA_BESIDE;
+	setup();
+	wait_twice(side.connect_evd);
 	fake_hold_cm(true);
 	connect_in_vain(side.connect_evd);
-	fake_clock_advance(DEVICE_AWAY_TIME);
 	waiter_begin(&waiter, side.connect_evd);
 	fake_clock_advance(100 * WAIT_TIME);
 	fake_wait_idle(1);
 	ck_assert(!service_listens());
 	fake_hold_cm(false);
 	waiter_is_refused(&waiter);
-	ck_assert(service_listens()); /* which is no series */
+	ck_assert(service_listens()); /* that was no short one */
 }
 END_TEST
 
-/* The answers of a device take their time. */
-START_TEST(where_no_data_come_a_series_has_long_waits)
+START_TEST(beside_a_wait_for_completions_the_service_thread_listens)
 {
 	struct waiter waiter;
 
-	device_setup();
-	wait_once(side.connect_evd);
-	fake_hold_cm(true);
-	connect_in_vain(side.connect_evd);
-	waiter_begin(&waiter, side.connect_evd);
-	fake_clock_advance(100 * WAIT_TIME);
-	fake_wait_idle(1);
-	fake_hold_cm(false);
-	waiter_is_refused(&waiter);
-	ck_assert(!service_listens());
-	fake_clock_advance(DEVICE_AWAY_TIME - 1);
-	ck_assert(!service_listens());
-	fake_clock_advance(1);
-	ck_assert(service_listens());
-}
-END_TEST
-
-START_TEST(where_no_data_come_calls_are_a_series_too)
-{
-	device_setup();
-	connect_in_vain(side.connect_evd);
-	ck_assert(service_listens());
-	for (unsigned n = 0; n < 3; n++) {
-		connect_in_vain(side.connect_evd);
-		ck_assert(!service_listens());
-		fake_clock_advance(DEVICE_AWAY_TIME - 1);
-		ck_assert(!service_listens());
-	}
-	fake_clock_advance(1);
-	ck_assert(service_listens());
-	connect_in_vain(side.connect_evd);
-	ck_assert(service_listens());
-}
-END_TEST
-
-START_TEST(beside_a_wait_for_completions_calls_are_no_series)
-{
-	struct waiter waiter;
-
-	device_setup();
 	waiter_begin(&waiter, side.recv_evd);
-	for (unsigned n = 0; n < 3; n++) {
-		connect_in_vain(side.connect_evd);
-		fake_wait_idle(1);
-		ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
-	}
+	wait_twice(side.connect_evd);
+	fake_wait_idle(1);
+	ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
 	teardown();
 	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
 	setup();
@@ -594,9 +543,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, each_wait_makes_it_last);
 	tcase_add_test(cases, a_long_wait_is_left_to_the_service_thread);
 	tcase_add_test(cases, a_thread_listens_as_long_as_it_waits_where_no_data_come);
-	tcase_add_test(cases, where_no_data_come_a_series_has_long_waits);
-	tcase_add_test(cases, where_no_data_come_calls_are_a_series_too);
-	tcase_add_test(cases, beside_a_wait_for_completions_calls_are_no_series);
+	tcase_add_test(cases, beside_a_wait_for_completions_the_service_thread_listens);
 	tcase_add_test(cases, a_wait_for_completions_has_the_service_thread_listen);
 	tcase_add_test(cases, an_event_that_goes_to_another_ia_is_noticed_at_once);
 	tcase_add_loop_test(cases, a_poll_has_the_service_thread_listen, 0, 2);

@@ -10,10 +10,10 @@
  *			the descriptor, too, and until the device is due; one thread at a time. Over
  *			tcp the descriptor has data, too: a thread that sleeps for long is not to
  *			serve those, so there it listens for WAIT_TIME.
- *	nobody		for a short time at most, between the waits of a consumer that goes from
+ *	nobody		for AWAY_TIME at most, between the short waits of a consumer that goes from
  *			one to the next; what the device does by time may be as late. A poll of an
  *			EVD without completions that finds nothing ends that, and so does a wait
- *			for completions. Over a device calls count as such waits, too.
+ *			for completions.
  *
  * Nobody listens only if nobody else wants to be told: an IA with a CNO, with a second thread in
  * such a wait, with one that sleeps until there is a completion, with an EVD for connections and
@@ -22,19 +22,8 @@
  */
 #include "core.h"
 
-#define WAIT_TIME	 UINT64_C(2000000)  /* ns */
-#define AWAY_TIME	 UINT64_C(2000000)  /* ns that nobody listens, over tcp */
-#define DEVICE_AWAY_TIME UINT64_C(10000000) /* over a device, whose answers take longer */
-
-static bool has_data_beside(const struct ia *ia)
-{
-	return ia->attr->caps & TP_CAP_DATA_BESIDE;
-}
-
-static uint64_t away_time(const struct ia *ia)
-{
-	return has_data_beside(ia) ? AWAY_TIME : DEVICE_AWAY_TIME;
-}
+#define WAIT_TIME UINT64_C(2000000) /* ns */
+#define AWAY_TIME UINT64_C(2000000)
 
 /* Returns whether that worked: the descriptor is not in the set once it was in error. */
 static bool silence_locked(struct ia *ia)
@@ -59,57 +48,11 @@ static void listen_locked(struct ia *ia)
 	atomic_store(&attendance->away, false);
 }
 
-/* ---- series ---- */
-
-/* A consumer comes to listen. */
-static void series_step_locked(struct ia *ia)
-{
-	struct attendance *attendance = &ia->attendance;
-	const uint64_t now = tp_now();
-
-	assert_locked(&ia->lock);
-	attendance->follows = now - attendance->last < away_time(ia);
-	attendance->last = now;
-	atomic_store(&attendance->away, false);
-}
-
-/* The time is over. If somebody came meanwhile, or is there, it begins anew with that. */
-static void back_due_locked(struct timer *timer)
-{
-	struct attendance *attendance = container_of(timer, struct attendance, back);
-	struct ia *ia = container_of(attendance, struct ia, attendance);
-	const uint64_t until = attendance->last + away_time(ia);
-
-	assert_locked(&ia->lock);
-	if (until > tp_now())
-		timer_set_locked(ia, timer, until, back_due_locked);
-	else if (!attendance->lent)
-		listen_locked(ia);
-}
-
-/* Who listened leaves: in a series nobody does from here on, else the service thread. */
-static void series_leave_locked(struct ia *ia)
-{
-	struct attendance *attendance = &ia->attendance;
-	const uint64_t now = tp_now();
-
-	assert_locked(&ia->lock);
-	attendance->last = now;
-	/* who comes meanwhile counts among the others first, and then looks at this */
-	atomic_store(&attendance->away, true);
-	if (!attendance->follows || !attendance->silent || atomic_load(&attendance->others))
-		listen_locked(ia);
-	else if (!attendance->back.deadline)
-		timer_set_locked(ia, &attendance->back, now + away_time(ia), back_due_locked);
-}
-
 /* ---- calls ---- */
 
 void attend_call_begin_locked(struct ia *ia)
 {
-	assert_locked(&ia->lock);
-	if (silence_locked(ia) && !ia->attendance.lent && !has_data_beside(ia))
-		series_step_locked(ia);
+	(void)silence_locked(ia);
 }
 
 void attend_call_end_locked(struct ia *ia)
@@ -121,21 +64,32 @@ void attend_call_end_locked(struct ia *ia)
 		return;
 	while (tp_dev_progress(ia->dev, 1))
 		;
-	if (!attendance->lent && !has_data_beside(ia))
-		series_leave_locked(ia);
-	else if (!attendance->lent &&
-		 (!atomic_load(&attendance->away) || atomic_load(&attendance->others)))
-		listen_locked(ia);
 	service_check_deadline_locked(ia);
+	if (!attendance->lent &&
+	    (!atomic_load(&attendance->away) || atomic_load(&attendance->others)))
+		listen_locked(ia);
 }
 
 /* ---- waits ---- */
+
+/* The time is over. If there was a wait meanwhile, or is one, it begins anew with that. */
+static void back_due_locked(struct timer *timer)
+{
+	struct attendance *attendance = container_of(timer, struct attendance, back);
+	struct ia *ia = container_of(attendance, struct ia, attendance);
+
+	assert_locked(&ia->lock);
+	if (attendance->last + AWAY_TIME > tp_now())
+		timer_set_locked(ia, timer, attendance->last + AWAY_TIME, back_due_locked);
+	else if (!attendance->lent)
+		listen_locked(ia);
+}
 
 /* Returns when the waiter, which listens, leaves that to the service thread. */
 static uint64_t wait_limit_locked(const struct ia *ia)
 {
 	assert_locked(&ia->lock);
-	return has_data_beside(ia) ? ia->attendance.last + WAIT_TIME : TP_NEVER;
+	return ia->attr->caps & TP_CAP_DATA_BESIDE ? ia->attendance.last + WAIT_TIME : TP_NEVER;
 }
 
 /* Returns when it wakes up in any case. */
@@ -155,8 +109,12 @@ int attend_wait_begin(struct ia *ia, uint64_t *due)
 
 	mutex_lock(&ia->lock);
 	if (!attendance->lent && silence_locked(ia)) {
-		series_step_locked(ia);
+		uint64_t now = tp_now();
+
 		attendance->lent = true;
+		atomic_store(&attendance->away, false);
+		attendance->follows = now - attendance->last < AWAY_TIME;
+		attendance->last = now;
 		*due = wait_due_locked(ia);
 		fd = ia->service.dev_fds[0];
 	} else {
@@ -187,6 +145,25 @@ bool attend_wait_ready(struct ia *ia, unsigned ready, bool in_error, uint64_t *d
 	return stays;
 }
 
+/* The waiter that listened leaves. */
+static void waiter_leave_locked(struct ia *ia)
+{
+	struct attendance *attendance = &ia->attendance;
+	const uint64_t now = tp_now();
+	const bool series = attendance->follows && now - attendance->last < WAIT_TIME;
+
+	assert_locked(&ia->lock);
+	attendance->lent = false;
+	attendance->last = now;
+	/* who comes meanwhile counts among the others first, and then looks at this */
+	atomic_store(&attendance->away, true);
+	if (!series || !attendance->silent || atomic_load(&attendance->others))
+		listen_locked(ia);
+	else if (!attendance->back.deadline)
+		timer_set_locked(ia, &attendance->back, now + AWAY_TIME, back_due_locked);
+	service_check_deadline_locked(ia);
+}
+
 void attend_wait_end(struct ia *ia, bool listens)
 {
 	if (!listens) {
@@ -194,9 +171,7 @@ void attend_wait_end(struct ia *ia, bool listens)
 		return;
 	}
 	mutex_lock(&ia->lock);
-	ia->attendance.lent = false;
-	series_leave_locked(ia);
-	service_check_deadline_locked(ia);
+	waiter_leave_locked(ia);
 	mutex_unlock(&ia->lock);
 }
 

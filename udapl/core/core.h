@@ -201,8 +201,8 @@ struct attendance {
 	bool silent;   /* ia->lock; the service thread does not listen */
 	bool lent;     /* ia->lock; a waiter listens, and wakes up when the device is due */
 	uint64_t due;  /* ia->lock; ... at this time, as far as it knows */
-	bool follows;  /* ia->lock; who listens came soon after another one */
-	uint64_t last; /* ia->lock; when one last began or ended to listen, a call or a waiter */
+	bool follows;  /* ia->lock; its wait came soon after another one */
+	uint64_t last; /* ia->lock; when such a wait last began or ended */
 	struct timer back;
 	_Atomic bool away;	 /* nobody listens, until the timer ends that */
 	_Atomic unsigned others; /* whoever wants to be told, and does not come to listen */
