@@ -368,17 +368,23 @@ START_TEST(a_thread_listens_as_long_as_it_waits_where_no_data_come)
 }
 END_TEST
 
+/* @waiter, which waits for completions, sleeps, and the service thread listens. It is expelled. */
+static void service_listens_beside(struct waiter *waiter)
+{
+	fake_wait_idle(1);
+	ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
+	teardown();
+	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(waiter)), DAT_ABORT);
+	setup();
+}
+
 START_TEST(beside_a_wait_for_completions_the_service_thread_listens)
 {
 	struct waiter waiter;
 
 	waiter_begin(&waiter, side.recv_evd);
 	wait_twice(side.connect_evd);
-	fake_wait_idle(1);
-	ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
-	teardown();
-	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
-	setup();
+	service_listens_beside(&waiter);
 }
 END_TEST
 
@@ -389,11 +395,7 @@ START_TEST(a_wait_for_completions_has_the_service_thread_listen)
 	wait_twice(side.connect_evd);
 	ck_assert(!service_listens());
 	waiter_begin(&waiter, side.recv_evd);
-	fake_wait_idle(1);
-	ck_assert(epoll_reports(ia->service.epoll, ia->service.dev_fds[0]));
-	teardown();
-	ck_assert_int_eq(DAT_GET_TYPE(waiter_join(&waiter)), DAT_ABORT);
-	setup();
+	service_listens_beside(&waiter);
 }
 END_TEST
 

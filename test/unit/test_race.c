@@ -405,14 +405,20 @@ static DAT_RETURN free_shared_queue(DAT_SRQ_HANDLE srq, DAT_COUNT unused)
 	return srq_free(srq);
 }
 
-/* A thread that frees the queue of @resizer, which is in the transport, and waits for it. */
+/* A thread that frees an object which another thread uses, and waits for that one. */
+static void freer_start(struct resizer *freer, DAT_HANDLE_TYPE kind)
+{
+	resizer_start(freer);
+	while (obj_valid(NULL, freer->srq, kind))
+		sched_yield();
+}
+
+/* That frees the queue of @resizer, which is in the transport. */
 static void waiting_freer_start(struct resizer *freer, const struct resizer *resizer)
 {
 	freer->call = free_shared_queue;
 	freer->srq = resizer->srq;
-	resizer_start(freer);
-	while (obj_valid(NULL, freer->srq, DAT_HANDLE_TYPE_SRQ))
-		sched_yield();
+	freer_start(freer, DAT_HANDLE_TYPE_SRQ);
 }
 
 static void post_shared(DAT_SRQ_HANDLE srq)
@@ -753,9 +759,7 @@ START_TEST(an_abrupt_close_ends_the_wait_of_a_thread_for_which_another_one_waits
 	post_se(evd, 1);
 	ck_assert_int_eq(sem_wait(&agent_runs), 0);
 	ck_dat(evd_free(evd));
-	resizer_start(&freer);
-	while (obj_valid(NULL, freer.srq, DAT_HANDLE_TYPE_CNO))
-		sched_yield();
+	freer_start(&freer, DAT_HANDLE_TYPE_CNO);
 	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
 	resizer_end(&freer);
 	ck_dat_is(agent_ret, ABORTED);
@@ -769,35 +773,31 @@ static DAT_RETURN free_evd(DAT_EVD_HANDLE evd, DAT_COUNT unused)
 	return evd_free(evd);
 }
 
-/* A thread that frees an EVD, which is being resized, and waits for that. */
-static void evd_freer_start(struct resizer *freer)
+/* The resize ends, and so do the free and the close that wait for it. */
+static void resize_ends(struct resizer *resizer, struct resizer *freer, pthread_t closer)
 {
-	resizer_start(freer);
-	while (obj_valid(NULL, freer->srq, DAT_HANDLE_TYPE_EVD))
-		sched_yield();
+	fake_go_on();
+	resizer_end(resizer);
+	resizer_end(freer);
+	consumer_thread_join(closer);
+	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
 }
 
 START_TEST(an_abrupt_close_waits_for_who_frees_an_evd_that_is_resized)
 {
 	struct resizer resizer = { .events = 200, .stays = true };
 	struct resizer freer = { .call = free_evd };
-	pthread_t closer;
 
 	resizer_open(&resizer);
 	freer.srq = resizer.evd;
-	evd_freer_start(&freer);
-	closer = waiting_closer_start();
-	fake_go_on();
-	resizer_end(&resizer);
-	resizer_end(&freer);
-	consumer_thread_join(closer);
-	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	freer_start(&freer, DAT_HANDLE_TYPE_EVD);
+	resize_ends(&resizer, &freer, waiting_closer_start());
 }
 END_TEST
 
 static void start_freer(void *freer)
 {
-	evd_freer_start(freer);
+	freer_start(freer, DAT_HANDLE_TYPE_EVD);
 }
 
 /* The close has found that there is no such call before that. */
@@ -813,11 +813,7 @@ START_TEST(an_abrupt_close_waits_for_a_free_that_begins_after_it)
 	closer = consumer_thread_start(close_abruptly, client->ia);
 	while (obj_valid(NULL, resizer.evd, DAT_HANDLE_TYPE_EVD) || !race_is_asleep(closer_tid))
 		sched_yield();
-	fake_go_on();
-	resizer_end(&resizer);
-	resizer_end(&freer);
-	consumer_thread_join(closer);
-	ck_assert_uint_eq(fake_alive(FAKE_ANY), 0);
+	resize_ends(&resizer, &freer, closer);
 }
 END_TEST
 

@@ -396,9 +396,8 @@ struct ia {
 	const struct tp_attr *attr;
 	struct named_attrs *named; /* attr2.c; NULL in DAT 1.2 */
 	struct mutex lock;
-	unsigned keepers; /* lock; calls that make, resize or free an object without the lock */
-	unsigned
-		cno_freers; /* lock; dat_cno_free, which may wait for an agent, and so for a wait */
+	unsigned keepers;    /* lock; calls that make, resize or free an object without the lock */
+	unsigned cno_freers; /* lock; likewise dat_cno_free, whose agent may wait for an event */
 	/* lock; a waiter has left an EVD or CNO, or a call an EVD or SRQ, that is going away */
 	pthread_cond_t waiter_left;
 	struct service service;

@@ -465,9 +465,10 @@ static ssize_t write_when_served(struct fid_ep *fi, const struct fi_msg_rma *mes
 {
 	struct tp_qp *qp = fi->fid.context;
 	const unsigned serves = atomic_load(&qp->dev->serves);
-	const uint64_t until = tp_now() + SERVED_SOON;
 
 	if (serves % 2 && serves != qp->waited_for) {
+		const uint64_t until = tp_now() + SERVED_SOON;
+
 		while (atomic_load(&qp->dev->serves) == serves && tp_now() < until)
 			;
 		qp->waited_for = serves; /* it may have lost its processor: once is enough */
