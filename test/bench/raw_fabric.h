@@ -18,6 +18,10 @@
 
 #include "bench.h"
 
+/* libfabric 2 warns of its own */
+#undef FI_MR_BASIC
+#define FI_MR_BASIC (1 << 0)
+
 /* A region may be used for all of these. */
 #define FABRIC_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 /* A write completes when it is placed. */

@@ -20,9 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
+#include "../../udapl/ofi/libfabric.h"
 
 /* ---- the provider ---- */
 

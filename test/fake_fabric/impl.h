@@ -12,11 +12,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <rdma/fi_cm.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
-
 #include "fake_fabric.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -42,13 +42,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
+#include "libfabric.h"
 #undef container_of /* libfabric defines one, too */
 
 #include "base/base.h"
