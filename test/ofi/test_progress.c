@@ -142,6 +142,7 @@ static void use_descriptor(int fd)
 	progress_remove(cq);
 	cq->fi_fd = fd;
 	cq->due = false;
+	ck_assert_int_eq(progress_add(cq), 0);
 	progress_due(cq);
 }
 
@@ -890,6 +891,203 @@ START_TEST(both_queues_of_a_pair_are_read_if_they_have_completions)
 }
 END_TEST
 
+/* ---- queues that share their progress ---- */
+
+/* A queue that no endpoint has in common with the others, without anybody there. */
+static DAT_EVD_HANDLE third_evd;
+static struct tp_cq *third;
+static DAT_EP_HANDLE third_ep;
+
+static void shared_setup(void)
+{
+	pair_setup();
+	cq->dev->shares_progress = true;
+	third_evd = evd_new();
+	third = ((struct evd *)third_evd)->cq;
+	third_ep = ep_of(third_evd, third_evd);
+}
+
+static void shared_teardown(void)
+{
+	objects_free(third_ep, third_evd);
+	pair_teardown();
+}
+
+static void expect_all(enum progress_state state)
+{
+	ck_assert_uint_eq(cq->progress, state);
+	ck_assert_uint_eq(other->progress, state);
+	ck_assert_uint_eq(third->progress, state);
+}
+
+static void leave_all_to_who_sleeps_on(struct tp_cq *one)
+{
+	ck_assert_int_ge(tp_cq_sleep(one), 0);
+	progress_due(one == cq ? other : cq);
+	visit_due();
+	expect_all(PROGRESS_LEFT);
+}
+
+/* Whatever arrives makes the descriptors of all readable, and who sleeps on one reads it. */
+START_TEST(all_queues_are_left_to_who_sleeps_on_one)
+{
+	struct tp_cq *const cqs[] = { cq, other, third };
+
+	leave_all_to_who_sleeps_on(cqs[_i]);
+	ck_assert_int_eq(tp_cq_arm(cqs[_i], TP_ARM_NOTHING), 0);
+	visit_due();
+	expect_all(PROGRESS_WATCHED);
+}
+END_TEST
+
+/* It stays armed for a CNO, on whose set nobody may sleep any more. */
+START_TEST(no_queue_is_left_to_one_that_is_armed_for_a_cno)
+{
+	if (_i)
+		leave_all_to_who_sleeps_on(third);
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_ANY), 0);
+	if (!_i)
+		progress_due(cq);
+	visit_due();
+	expect_all(PROGRESS_WATCHED);
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
+}
+END_TEST
+
+/* The service thread has not woken up before it is freed. */
+START_TEST(queues_are_not_left_to_who_slept_on_one_that_is_freed)
+{
+	leave_all_to_who_sleeps_on(third);
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
+	objects_free(third_ep, third_evd);
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	third_evd = evd_new();
+	third_ep = DAT_HANDLE_NULL;
+}
+END_TEST
+
+/* Who waits for solicited receives, say, is told by the visits. */
+START_TEST(visits_stay_frequent_for_who_waits_beside_a_consumer_that_polls)
+{
+	DAT_EVENT event;
+
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_SOLICITED), 0);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(evd_dequeue(other_evd, &event), DAT_QUEUE_EMPTY);
+		progress_due(cq);
+		visit_due();
+		ck_assert(third->due && third->delay == VISIT_INTERVAL);
+	}
+	ck_assert_uint_gt(other->delay, VISIT_INTERVAL);
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
+}
+END_TEST
+
+START_TEST(no_queue_is_watched_while_one_is_polled)
+{
+	DAT_EVENT event;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(evd_dequeue(_i ? third_evd : other_evd, &event), DAT_QUEUE_EMPTY);
+		progress_due(cq);
+		visit_due();
+		expect_all(PROGRESS_VISITED);
+	}
+	ck_assert(!cq->in_dev_set && !other->in_dev_set && !third->in_dev_set);
+	visit_due();
+	expect_all(PROGRESS_WATCHED);
+}
+END_TEST
+
+/* Has the third queue serve another zone, too. */
+static DAT_EP_HANDLE third_joins_zone(DAT_PZ_HANDLE *pz)
+{
+	DAT_EP_HANDLE ep;
+
+	ofi_rig_unlock(&rig);
+	ck_dat(pz_create(rig.ia, pz));
+	ck_dat(ep_create(rig.ia, *pz, third_evd, third_evd, rig.conn_evd, NULL, &ep));
+	ofi_rig_lock(&rig);
+	ck_assert(third->domains);
+	return ep;
+}
+
+static void zone_free(DAT_EP_HANDLE ep, DAT_PZ_HANDLE pz)
+{
+	ofi_rig_unlock(&rig);
+	ck_dat(ep_free(ep));
+	ck_dat(pz_free(pz));
+	ofi_rig_lock(&rig);
+}
+
+/* Who polls another queue moves none of the data of another zone. */
+START_TEST(a_queue_of_two_zones_is_watched_beside_one_that_is_polled)
+{
+	DAT_PZ_HANDLE pz;
+	DAT_EP_HANDLE ep = third_joins_zone(&pz);
+	DAT_EVENT event;
+
+	ck_assert_uint_eq(evd_dequeue(rig.dto_evd, &event), DAT_QUEUE_EMPTY);
+	progress_due(cq);
+	progress_due(third);
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+	ck_assert_uint_eq(third->progress, PROGRESS_WATCHED);
+	zone_free(ep, pz);
+}
+END_TEST
+
+START_TEST(queues_are_not_left_to_who_sleeps_on_one_of_two_zones)
+{
+	DAT_PZ_HANDLE pz;
+	DAT_EP_HANDLE ep;
+
+	leave_all_to_who_sleeps_on(third);
+	ep = third_joins_zone(&pz);
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
+	zone_free(ep, pz);
+}
+END_TEST
+
+/* In every other one of these rounds the event queue is readable, and has no event. */
+static void rounds_among_data(unsigned rounds, bool single)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		(void)progress_run(cq->dev, true, false);
+		if (single) /* long ago */
+			cq->dev->eq_readable = 0;
+		(void)progress_run(cq->dev, false, false);
+	}
+}
+
+/* Data make its descriptor readable, too. Iterations: libfabric 1.17, a stream, single messages. */
+START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
+{
+	struct tp_dev *dev = cq->dev;
+	const int eq_fd = dev->eq_fd, readable = eventfd(1, EFD_CLOEXEC);
+	const bool mutes = _i == 1;
+
+	ck_assert_int_ge(readable, 0);
+	dev->eq_fd = readable;
+	ck_assert_int_eq(epoll_watch(dev->epoll, readable), 0);
+	dev->shares_progress = _i > 0;
+	rounds_among_data(2 * ROUNDS, _i == 2);
+	ck_assert_int_eq(dev->eq_muted != 0, mutes);
+	ck_assert_int_eq(epoll_reports(dev->epoll, readable), !mutes);
+	if (mutes)
+		ck_assert_uint_le(tp_dev_deadline(dev), tp_now() + 2 * VISIT_INTERVAL);
+	dev->eq_fd = eq_fd;
+	dev->eq_muted = 0;
+	close(readable);
+}
+END_TEST
+
 /* A poll takes longer then. */
 START_TEST(graces_are_longer_with_many_endpoints)
 {
@@ -985,6 +1183,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	TCase *visits = tcase_create("visits"), *pairs = tcase_create("pairs");
+	TCase *shared = tcase_create("shared");
 
 	tcase_add_checked_fixture(visits, setup, teardown);
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
@@ -1029,5 +1228,15 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(pairs, a_pair_is_settled_some_time_after_an_end, 0, 2);
 	tcase_add_loop_test(pairs, a_pair_is_settled_in_the_middle_of_ends, 0, 2);
 	tcase_add_test(pairs, both_queues_of_a_pair_are_read_if_they_have_completions);
+	tcase_add_checked_fixture(shared, shared_setup, shared_teardown);
+	tcase_add_loop_test(shared, all_queues_are_left_to_who_sleeps_on_one, 0, 3);
+	tcase_add_loop_test(shared, no_queue_is_watched_while_one_is_polled, 0, 2);
+	tcase_add_test(shared, a_queue_of_two_zones_is_watched_beside_one_that_is_polled);
+	tcase_add_loop_test(shared, no_queue_is_left_to_one_that_is_armed_for_a_cno, 0, 2);
+	tcase_add_test(shared, queues_are_not_left_to_who_slept_on_one_that_is_freed);
+	tcase_add_test(shared, visits_stay_frequent_for_who_waits_beside_a_consumer_that_polls);
+	tcase_add_test(shared, queues_are_not_left_to_who_sleeps_on_one_of_two_zones);
+	tcase_add_loop_test(shared, the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it, 0,
+			    3);
 	return run_cases(argc, argv);
 }

@@ -656,6 +656,7 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 
 	spin_lock(&cq->lock);
 	cq->armed = true;
+	atomic_store(&cq->direct, sleeper);
 	atomic_store(&cq->sleeper, SLEEPER_READS); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
 		quiet = settle_locked(cq, false);
@@ -672,6 +673,8 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 	spin_unlock(&cq->lock);
 	if (!direct)
 		cq_needs_service(cq, SLEEPER_AWAITS);
+	else if (!sleeper && cq->dev->shares_progress)
+		progress_resume(cq); /* all may have been left to one who slept here before */
 	if (!quiet)
 		progress_poke(cq);
 	return direct;

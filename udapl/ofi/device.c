@@ -162,6 +162,7 @@ static int descriptors_open(struct tp_dev *dev)
 
 static int dev_create(struct fi_info *info, bool zero_based, struct ia *ia, struct tp_dev **out)
 {
+	const bool tcp = !strcmp(info->fabric_attr->prov_name, "tcp");
 	struct tp_dev *dev = calloc(1, sizeof(*dev));
 	int err;
 
@@ -179,8 +180,8 @@ static int dev_create(struct fi_info *info, bool zero_based, struct ia *ia, stru
 			     info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	dev->soft_queues = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
 	dev->pins_pages = info->domain_attr->mr_mode & FI_MR_ALLOCATED;
-	dev->arming_looks = !strcmp(info->fabric_attr->prov_name, "tcp") &&
-			    FI_MAJOR(info->fabric_attr->prov_version) < TCP_1_18;
+	dev->arming_looks = tcp && FI_MAJOR(info->fabric_attr->prov_version) < TCP_1_18;
+	dev->shares_progress = tcp && !dev->arming_looks;
 	hints_limits(info); /* no endpoint of the domain can have more */
 	mutex_init(&dev->cqs_lock, RANK_CQS);
 	mutex_init(&dev->mr_eq_lock, RANK_MR_EVENTS);

@@ -171,6 +171,7 @@ struct tp_dev {
 	bool provider_keys;	  /* libfabric chooses the keys of regions */
 	bool soft_queues;	  /* of completions: no device has them, so they have no limit */
 	bool arming_looks;	  /* fi_trywait of the event queue moves the connections */
+	bool shares_progress;	  /* a read of any completion queue moves the data of all */
 	bool pins_pages;	  /* of regions, when they are registered */
 	struct spinlock srx_lock; /* see srx_guard */
 	_Atomic bool guards_srx;  /* set once, under ia->lock */
@@ -196,8 +197,10 @@ struct tp_dev {
 	int rdma_cm; /* librdmacm's, in which libfabric's verbs has all connections; -1: none */
 	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
+	uint64_t eq_readable;  /* ia->lock; when it last was so for nothing */
 
 	struct mutex cqs_lock; /* held while completion queues are visited, and removed */
+	struct tp_cq *cqs;     /* cqs_lock; all of them */
 	struct spinlock due_lock;
 	struct tp_cq *due;   /* due_lock */
 	uint64_t next_visit; /* ia->lock; of progress.c */
@@ -370,6 +373,8 @@ struct tp_cq {
 	uint8_t known;	    /* lock; enum cq_known */
 	unsigned fruitless; /* lock; times in a row that who sleeps woke up for nothing */
 
+	struct tp_cq *next;	/* dev->cqs_lock */
+	struct tp_cq *together; /* dev->cqs_lock; the next one of those that are visited together */
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
 	bool due_again;		/* dev->due_lock; who asked for that found it due already */
@@ -382,18 +387,21 @@ struct tp_cq {
 	/* what consumers let the service thread know */
 	_Atomic bool polled;	 /* they have read the queue since the latest visit */
 	_Atomic uint8_t sleeper; /* enum cq_sleeper */
+	_Atomic bool direct;	 /* who READS sleeps on fi_fd itself, and says when it ends */
 	_Atomic bool starved;	 /* something has arrived that can't be taken in */
 	_Atomic bool waited;	 /* a request of a queue pair waits for completions */
 
 	_Atomic unsigned progress; /* enum progress_state; written under dev->cqs_lock */
 	uint64_t delay;		   /* dev->cqs_lock; ns from a visit to the next; 0: none is due */
 	unsigned pass;		   /* dev->cqs_lock; of the latest visit */
+	unsigned at;		   /* dev->cqs_lock; the consumers whom it has found */
 	bool in_dev_set;   /* dev->cqs_lock; dev->epoll has fi_fd, though it may not report it */
+	bool reports;	   /* dev->cqs_lock; it does, as it has not since it was asked to */
 	unsigned attended; /* dev->cqs_lock; visits in a row that found consumers at it */
 	unsigned vain;	   /* dev->cqs_lock; times in a row that it was served for nothing */
 	bool has_ends;	   /* dev->cqs_lock; peers have closed connections since the latest visit */
 	uint64_t settles;  /* dev->cqs_lock; when it is served in full, at the latest; 0: it was */
-	/* dev->cqs_lock; of a consumer that polls; in a pair the lower one has them */
+	/* dev->cqs_lock; of a consumer that polls; of those visited together the lowest has them */
 	uint64_t grace_ends;	 /* until then it may take what waits; 0: it has no grace */
 	unsigned graces_missed;	 /* less those that it has used since */
 	unsigned served;	 /* times that the queue was served since it has missed one */
@@ -550,6 +558,11 @@ static inline void progress_resume(struct tp_cq *cq)
 	if (atomic_load(&cq->progress) == PROGRESS_LEFT)
 		progress_wake(cq);
 }
+/*
+ * Has all other queues visited that were left to consumers, as @cq was: it is not visited together
+ * with them any more. dev->cqs_lock held.
+ */
+void progress_resume_others_locked(const struct tp_cq *cq);
 /* Notes that @qp completes in its two queues, from progress_join to progress_part. */
 void progress_join(const struct tp_qp *qp);
 void progress_part(const struct tp_qp *qp);

@@ -49,7 +49,9 @@
  *
  * Bytes for a queue pair are taken from its socket by whoever reads one of its two queues. So two
  * queues that all their queue pairs have in common are a pair, for which it is enough that the
- * consumer is at one of them.
+ * consumer is at one of them. libfabric's tcp since 1.18 takes the bytes of a whole domain whenever
+ * one of its queues is read, and makes the descriptors of all of them readable when there are any:
+ * there that holds for all queues of a device (shares_progress).
  */
 #include <poll.h>
 #include <sys/epoll.h>
@@ -87,7 +89,9 @@ enum nap {
 
 #define VAIN_ROUNDS	 32  /* in a row: is a message without bytes held up? */
 #define FRUITLESS_ROUNDS 100 /* in a row, of the event queue, before it is muted */
-#define BATCH		 16  /* ready descriptors that one epoll_wait may return */
+#define SHARED_MUTE	 (2 * VISIT_INTERVAL)
+#define STREAM_TIME	 (10 * VISIT_INTERVAL) /* without data there was no stream */
+#define BATCH		 16 /* ready descriptors that one epoll_wait may return */
 
 /* ---- the queues that are visited next ---- */
 
@@ -135,7 +139,7 @@ void progress_poke(struct tp_cq *cq)
 	progress_wake(cq);
 }
 
-/* ---- pairs ---- */
+/* ---- queues that are visited together ---- */
 
 /* One queue pair more completes here. @other: its other queue; NULL: the two can be no pair. */
 static void cq_join(struct tp_cq *cq, struct tp_cq *other)
@@ -173,22 +177,48 @@ void progress_part(const struct tp_qp *qp)
 	cq_part(qp->recvs.cq);
 }
 
+/* The other queue of a pair, or NULL. */
+static struct tp_cq *pair_of_locked(const struct tp_cq *cq)
+{
+	struct tp_cq *other = cq->other && cq->other->other == cq ? cq->other : NULL;
+
+	assert_locked(&cq->dev->due_lock);
+	if (!other || other == cq)
+		return NULL;
+	other->together = NULL;
+	return other;
+}
+
+/* All other queues of the device, but those that serve other domains, too. */
+static struct tp_cq *sharers_of_locked(const struct tp_cq *cq)
+{
+	struct tp_cq *sharers = NULL;
+
+	assert_locked(&cq->dev->cqs_lock);
+	for (struct tp_cq *other = cq->dev->cqs; other; other = other->next) {
+		if (other == cq || other->domains)
+			continue;
+		other->together = sharers;
+		sharers = other;
+	}
+	return sharers;
+}
+
 /*
- * The other queue of a pair, or NULL; it is about to be visited with @cq. It exists as long as
+ * Chains those behind @cq that are about to be visited with it. They exist as long as
  * dev->cqs_lock is held.
  */
-static struct tp_cq *pair_take_locked(const struct tp_cq *cq)
+static void gather_locked(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
-	struct tp_cq *other;
 
 	assert_locked(&dev->cqs_lock);
 	spin_lock(&dev->due_lock);
-	other = cq->other && cq->other->other == cq ? cq->other : NULL;
-	if (other)
+	cq->together = dev->shares_progress && !cq->domains ? sharers_of_locked(cq)
+							    : pair_of_locked(cq);
+	for (struct tp_cq *other = cq->together; other; other = other->together)
 		other->due_again = false; /* who finds more to do from here on says so */
 	spin_unlock(&dev->due_lock);
-	return other == cq ? NULL : other;
 }
 
 /* A time that is so long with few endpoints: libfabric's tcp looks at all when a queue is read. */
@@ -226,14 +256,16 @@ void dev_set_drop_locked(struct tp_cq *cq, int fd, bool *in_set)
 /* The set of the device reports the descriptors once. */
 static int set_report_locked(struct tp_cq *cq)
 {
-	int err = dev_set_report_locked(cq, cq->fi_fd, &cq->in_dev_set);
+	int err = cq->reports ? 0 : dev_set_report_locked(cq, cq->fi_fd, &cq->in_dev_set);
 
+	cq->reports = !err;
 	return err ? err : domains_report_locked(cq);
 }
 
 static void set_drop_locked(struct tp_cq *cq)
 {
 	dev_set_drop_locked(cq, cq->fi_fd, &cq->in_dev_set);
+	cq->reports = false;
 	domains_drop_locked(cq);
 }
 
@@ -289,8 +321,8 @@ static bool cq_find_held_up(struct tp_cq *cq)
 
 /*
  * Takes in what is there, and settles the queue, which it returns. libfabric's tcp looks at all
- * endpoints for each of that. If the other queue of a pair @is_settled just now, these have nothing
- * more, and the queue is not read unless completions are there.
+ * endpoints for each of that. If another queue that is visited with this one @is_settled just now,
+ * these have nothing more, and the queue is not read unless completions are there.
  */
 static bool cq_take_all_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
@@ -319,7 +351,7 @@ static void nap_begin_locked(struct tp_cq *cq, enum nap nap)
 
 /*
  * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
- * nap then. @is_settled: so is the other queue of the pair. Returns whether this one is.
+ * nap then. @is_settled: so is one that is visited with this one. Returns whether this one is.
  */
 static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
@@ -354,12 +386,12 @@ static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 	return settled;
 }
 
-static void pair_serve_locked(struct tp_cq *cq, struct tp_cq *pair, enum nap nap)
+static void serve_locked(struct tp_cq *cqs, enum nap nap)
 {
-	bool settled = cq_serve_locked(cq, nap, false);
+	bool settled = false;
 
-	if (pair)
-		(void)cq_serve_locked(pair, nap, settled);
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together)
+		settled = cq_serve_locked(cq, nap, settled);
 }
 
 /* Has the set report the queue again, and has it served in full, and settled, later. */
@@ -372,13 +404,14 @@ static bool cq_settle_later_locked(struct tp_cq *cq)
 }
 
 /*
- * Peers have closed connections of a queue that was settled. One read finds that, for the pair. To
+ * Peers have closed connections of queues that were settled. One read finds that, for all. To
  * find out whether something else had arrived, too, libfabric's tcp has to look at all endpoints
  * some times more: that is done once in a VISIT_INTERVAL, for all ends together. Returns false if
  * it has to be done at once, or if more than the ends was there.
  */
-static bool serve_ends_locked(struct tp_cq *cq, struct tp_cq *pair)
+static bool serve_ends_locked(struct tp_cq *cqs)
 {
+	struct tp_cq *cq = cqs;
 	bool plain;
 
 	assert_locked(&cq->dev->cqs_lock);
@@ -391,7 +424,9 @@ static bool serve_ends_locked(struct tp_cq *cq, struct tp_cq *pair)
 		cq_signal_locked(cq);
 	cq->vain = 0;
 	spin_unlock(&cq->lock);
-	return plain && cq_settle_later_locked(cq) && (!pair || cq_settle_later_locked(pair));
+	for (; plain && cq; cq = cq->together)
+		plain = cq_settle_later_locked(cq);
+	return plain;
 }
 
 /* ---- consumers ---- */
@@ -403,10 +438,20 @@ static bool cq_has_sleeper(const struct tp_cq *cq, enum cq_sleeper kind)
 	return atomic_load(&cq->sleeper) == kind;
 }
 
+/*
+ * Does somebody sleep on the queue who reads what arrives? A queue below a CNO stays armed for a
+ * while after the last wait, as if somebody did: no other queue is left on account of that.
+ */
+static bool cq_has_reader(const struct tp_cq *cq)
+{
+	return cq_has_sleeper(cq, SLEEPER_READS) &&
+	       (atomic_load(&cq->direct) || !cq->dev->shares_progress);
+}
+
 /* Who is at the queue? It takes the mark of polls, so this is about those since the last visit. */
 static unsigned consumers_take(struct tp_cq *cq)
 {
-	unsigned at = cq_has_sleeper(cq, SLEEPER_READS) ? ASLEEP : 0;
+	unsigned at = cq_has_reader(cq) ? ASLEEP : 0;
 
 	return at | (atomic_exchange(&cq->polled, false) ? POLLED : 0);
 }
@@ -427,10 +472,10 @@ static void waited_update_locked(struct tp_cq *cq)
 static bool cq_is_waited_for(const struct tp_cq *cq)
 {
 	return cq_has_sleeper(cq, SLEEPER_AWAITS) ||
-	       (atomic_load(&cq->waited) && !cq_has_sleeper(cq, SLEEPER_READS));
+	       (atomic_load(&cq->waited) && !cq_has_reader(cq));
 }
 
-/* What a queue takes, at which, or at whose pair, consumers are. */
+/* What a queue takes, at which, or at one that is visited with it, consumers are. */
 enum need {
 	NEEDS_NOTHING, /* as long as one of them sleeps */
 	NEEDS_VISITS,  /* because one polls, or is in the queue right now */
@@ -438,13 +483,15 @@ enum need {
 };
 
 /*
- * Looks at the queue. Completions stay there for the consumers who are @here. At the other queue of
- * a pair they are taken in, because failures have to be noticed, but only now and then if somebody
- * polls (@at has those of both), because who reads a queue moves data, and the consumer waits for
- * that. Who sleeps beside a consumer that polls learns of a completion at the next visit.
+ * Looks at the queue. Completions stay there for the consumers who are there. At the others that
+ * are visited with it they are taken in, because failures have to be noticed, but only now and then
+ * if somebody polls (@at has the consumers of all), because who reads a queue moves data, and the
+ * consumer waits for that. Who sleeps beside a consumer that polls learns of a completion at the
+ * next visit.
  */
-static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
+static enum need cq_look(struct tp_cq *cq, unsigned at)
 {
+	const unsigned here = cq->at;
 	enum need need = NEEDS_NOTHING;
 
 	if (here & POLLED) {
@@ -473,17 +520,24 @@ static enum need cq_look(struct tp_cq *cq, unsigned here, unsigned at)
 
 /* ---- graces ---- */
 
-/* Do bytes or completions wait at one of the two? */
-static bool pair_has_waiting_locked(const struct tp_cq *cq, const struct tp_cq *pair)
+/* Do bytes or completions wait at one of the queues? */
+static bool have_waiting_locked(const struct tp_cq *cqs)
 {
-	struct pollfd fds[] = {
-		{ .fd = cq->fi_fd, .events = POLLIN },
-		{ .fd = cq->members_epoll, .events = POLLIN },
-		{ .fd = pair ? pair->fi_fd : -1, .events = POLLIN },
-	};
+	struct pollfd fds[BATCH];
+	nfds_t n = 0;
 
-	return poll(fds, ARRAY_SIZE(fds), 0) > 0 || domains_have_waiting_locked(cq) ||
-	       (pair && domains_have_waiting_locked(pair));
+	for (const struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		if (domains_have_waiting_locked(cq))
+			return true;
+		fds[n++] = (struct pollfd){ .fd = cq->fi_fd, .events = POLLIN };
+		fds[n++] = (struct pollfd){ .fd = cq->members_epoll, .events = POLLIN };
+		if (n < ARRAY_SIZE(fds) && cq->together)
+			continue;
+		if (poll(fds, n, 0) > 0)
+			return true;
+		n = 0;
+	}
+	return false;
 }
 
 /* Was it polled since the visit began, or does a poll go on, which takes long if there is much? */
@@ -495,9 +549,12 @@ static bool cq_is_polled_again(struct tp_cq *cq)
 	return false;
 }
 
-static bool pair_is_polled_again(struct tp_cq *cq, struct tp_cq *pair)
+static bool are_polled_again_locked(struct tp_cq *cqs)
 {
-	return cq_is_polled_again(cq) || (pair && cq_is_polled_again(pair));
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together)
+		if (cq_is_polled_again(cq))
+			return true;
+	return false;
 }
 
 /* What consumers do about that which arrives. */
@@ -525,30 +582,29 @@ static enum judgement grace_missed(struct tp_cq *lead)
 }
 
 /*
- * Judges a consumer that is @at the queue or its pair, and keeps the account of its graces, in
+ * Judges a consumer that is @at one of the queues, and keeps the account of its graces, in
  * @lead. It has used a grace when it polls before the end, and missed it when it does not. What
  * waits is late after a grace, so a consumer that has missed some gets few. It may use one by
  * chance, if it waits for its completions before it polls its memory: so until it has used as many
  * as it has missed, it counts as one that neglects the queue.
  */
-static enum judgement consumer_judge_locked(struct tp_cq *cq, struct tp_cq *pair,
-					    struct tp_cq *lead, unsigned at)
+static enum judgement consumer_judge_locked(struct tp_cq *cqs, struct tp_cq *lead, unsigned at)
 {
-	if (at & ASLEEP || (at && !cq->dev->soft_queues)) {
+	if (at & ASLEEP || (at && !cqs->dev->soft_queues)) {
 		lead->grace_ends = 0;
 		return TAKES; /* who sleeps is woken up by what arrives */
 	}
 	if (lead->grace_ends && at)
 		return grace_used(lead);
-	if (lead->grace_ends && (tp_now() < lead->grace_ends || pair_is_polled_again(cq, pair)))
+	if (lead->grace_ends && (tp_now() < lead->grace_ends || are_polled_again_locked(cqs)))
 		return IN_GRACE;
 	if (!at)
 		return lead->grace_ends ? grace_missed(lead) : NEGLECTS;
 	if (lead->graces_missed >= FEWER_GRACES && lead->served++ < SERVED_MEANWHILE)
 		return NEGLECTS;
-	if (!pair_has_waiting_locked(cq, pair) || pair_is_polled_again(cq, pair))
+	if (!have_waiting_locked(cqs) || are_polled_again_locked(cqs))
 		return grace_used(lead);
-	lead->grace_ends = tp_now() + cq_time(cq, GRACE_TIME);
+	lead->grace_ends = tp_now() + cq_time(cqs, GRACE_TIME);
 	return IN_GRACE;
 }
 
@@ -585,105 +641,123 @@ static enum nap nap_choose_locked(const struct tp_cq *lead)
 }
 
 /*
- * Serves a queue and its pair, for a consumer that polls its memory, and takes a nap then, if
- * something has arrived lately. What was waiting before and is waiting still has not arrived since:
+ * Serves the queues, for a consumer that polls its memory, and takes a nap then, if something has
+ * arrived lately. What was waiting before and is waiting still has not arrived since:
  * nobody can take it in, and the descriptor is readable for as long as that lasts.
  */
-static void serve_and_nap_locked(struct tp_cq *cq, struct tp_cq *pair, struct tp_cq *lead)
+static void serve_and_nap_locked(struct tp_cq *cqs, struct tp_cq *lead)
 {
-	const bool arrived = pair_has_waiting_locked(cq, pair) && !lead->leftover;
+	const bool arrived = have_waiting_locked(cqs) && !lead->leftover;
 
-	assert_locked(&cq->dev->cqs_lock);
+	assert_locked(&cqs->dev->cqs_lock);
 	lead->naps = arrived ? 0 : lead->naps + 1;
-	atomic_fetch_add(&cq->dev->serves, 1);
-	pair_serve_locked(cq, pair, nap_choose_locked(lead));
-	atomic_fetch_add(&cq->dev->serves, 1);
-	lead->leftover = pair_has_waiting_locked(cq, pair);
+	atomic_fetch_add(&cqs->dev->serves, 1);
+	serve_locked(cqs, nap_choose_locked(lead));
+	atomic_fetch_add(&cqs->dev->serves, 1);
+	lead->leftover = have_waiting_locked(cqs);
 }
 
 /* ---- a visit ---- */
 
 /*
  * Consumers are at the queue. Where they keep all processors busy, each visit takes one from them
- * for a moment, so the visits become rarer.
+ * for a moment, so the visits become rarer, unless others wait for them.
  */
 static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
 {
-	uint64_t delay = VISIT_INTERVAL * min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
+	uint64_t delay = VISIT_INTERVAL;
 
+	if (!cq_is_waited_for(cq))
+		delay *= min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
 	cq->attended++;
 	(void)cq_enter_locked(cq, state, state == PROGRESS_LEFT ? 0 : delay);
 }
 
-/*
- * Leaves the queue and its pair to the consumers, who are @here or @there. Returns false if one of
- * the two needs service all the same, and then no state has changed.
- */
-static bool leave_to_consumers_locked(struct tp_cq *cq, unsigned here, struct tp_cq *pair,
-				      unsigned there)
+/* Does who sleeps at one of the queues do all that is to be done at them? */
+static bool sleepers_suffice_locked(const struct tp_cq *cqs)
 {
-	enum need need = cq_look(cq, here, here | there), other = NEEDS_NOTHING;
-	enum progress_state state;
-	bool asleep, waits;
+	bool asleep = false;
 
-	if (pair && need != NEEDS_SERVICE)
-		other = cq_look(pair, there, here | there);
-	if (need == NEEDS_SERVICE || other == NEEDS_SERVICE)
-		return false;
-	state = need == NEEDS_NOTHING && other == NEEDS_NOTHING ? PROGRESS_LEFT : PROGRESS_VISITED;
-	cq_attend_locked(cq, state);
-	if (pair)
-		cq_attend_locked(pair, state);
-	if (state == PROGRESS_VISITED)
-		return true;
+	for (const struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		if (cq_is_waited_for(cq))
+			return false;
+		asleep |= cq_has_reader(cq);
+	}
+	return asleep;
+}
+
+/*
+ * Leaves the queues to the consumers who are @at some of them. Returns false if one needs service
+ * all the same, and then no state has changed.
+ */
+static bool leave_to_consumers_locked(struct tp_cq *cqs, unsigned at)
+{
+	enum progress_state state = PROGRESS_LEFT;
+
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		enum need need = cq_look(cq, at);
+
+		if (need == NEEDS_SERVICE)
+			return false;
+		if (need == NEEDS_VISITS)
+			state = PROGRESS_VISITED;
+	}
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together)
+		cq_attend_locked(cq, state);
 	/* who wakes up, or posts what waits, sees the new state and calls, or is seen here */
-	asleep = cq_has_sleeper(cq, SLEEPER_READS) || (pair && cq_has_sleeper(pair, SLEEPER_READS));
-	waits = cq_is_waited_for(cq) || (pair && cq_is_waited_for(pair));
-	if (!asleep || waits)
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, VISIT_INTERVAL);
+	if (state == PROGRESS_LEFT && !sleepers_suffice_locked(cqs))
+		(void)cq_enter_locked(cqs, PROGRESS_VISITED, VISIT_INTERVAL);
 	return true;
 }
 
-/* Have peers closed connections of the queue, or of its pair, since this was asked last? */
-static bool ends_take_locked(struct tp_cq *cq, struct tp_cq *pair)
+/* Have peers closed connections of the queues since this was asked last? */
+static bool ends_take_locked(struct tp_cq *cqs)
 {
-	bool ends = cq->has_ends || (pair && pair->has_ends);
+	bool ends = false;
 
-	assert_locked(&cq->dev->cqs_lock);
-	cq->has_ends = false;
-	if (pair)
-		pair->has_ends = false;
+	assert_locked(&cqs->dev->cqs_lock);
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		ends |= cq->has_ends;
+		cq->has_ends = false;
+	}
 	return ends;
 }
 
-/* Visits a queue, and its pair with it; the one at the lower address has the account of both. */
-static void visit_locked(struct tp_cq *cq)
+/* Nobody takes what arrives, or not all of it. */
+static void neglected_locked(struct tp_cq *cqs, struct tp_cq *lead)
 {
-	struct tp_cq *pair = pair_take_locked(cq);
-	const unsigned here = consumers_take(cq), there = pair ? consumers_take(pair) : 0;
-	struct tp_cq *lead = pair && pair < cq ? pair : cq;
-	enum judgement judgement = consumer_judge_locked(cq, pair, lead, here | there);
+	const bool ends = ends_take_locked(cqs);
 
-	if ((here | there) & POLLED)
-		lead->polled_at = tp_now();
-	cq_writes_update_locked(cq, consumer_polls_memory(lead));
-	if (pair)
-		cq_writes_update_locked(pair, consumer_polls_memory(lead));
-	if (judgement == IN_GRACE) {
-		(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
-		if (pair)
-			(void)cq_enter_locked(pair, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
-	} else if (judgement == NEGLECTS || !leave_to_consumers_locked(cq, here, pair, there)) {
-		bool ends = ends_take_locked(cq, pair);
+	if (!ends && consumer_polls_memory(lead))
+		serve_and_nap_locked(cqs, lead);
+	else if (!ends || !serve_ends_locked(cqs))
+		serve_locked(cqs, NO_NAP);
+}
 
-		if (!ends && consumer_polls_memory(lead))
-			serve_and_nap_locked(cq, pair, lead);
-		else if (!ends || !serve_ends_locked(cq, pair))
-			pair_serve_locked(cq, pair, NO_NAP);
+/* Visits a queue, and others with it; the one at the lowest address has the account of all. */
+static void visit_locked(struct tp_cq *cqs)
+{
+	struct tp_cq *lead = cqs;
+	enum judgement judgement;
+	unsigned at = 0;
+
+	gather_locked(cqs);
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		lead = cq < lead ? cq : lead;
+		cq->at = consumers_take(cq);
+		at |= cq->at;
 	}
-	cq->pass = cq->dev->pass;
-	if (pair)
-		pair->pass = cq->pass;
+	judgement = consumer_judge_locked(cqs, lead, at);
+	if (at & POLLED)
+		lead->polled_at = tp_now();
+	for (struct tp_cq *cq = cqs; cq; cq = cq->together) {
+		cq_writes_update_locked(cq, consumer_polls_memory(lead));
+		if (judgement == IN_GRACE)
+			(void)cq_enter_locked(cq, PROGRESS_VISITED, cq_time(cq, GRACE_TIME));
+		cq->pass = cq->dev->pass;
+	}
+	if (judgement == NEGLECTS || (judgement == TAKES && !leave_to_consumers_locked(cqs, at)))
+		neglected_locked(cqs, lead);
 }
 
 /* Visits all that are due. So what a round costs does not depend on how many queues there are. */
@@ -704,7 +778,7 @@ static void visit_due_locked(struct tp_dev *dev)
 		spin_unlock(&dev->due_lock);
 		if (cq->pass != dev->pass)
 			visit_locked(cq);
-		else if (again) /* it was visited with its pair, and is due since then */
+		else if (again) /* it was visited with another one, and is due since then */
 			progress_due(cq);
 	}
 	dev->next_visit = dev->next_delay == TP_NEVER ? TP_NEVER : tp_now() + dev->next_delay;
@@ -715,17 +789,19 @@ static void visit_due_locked(struct tp_dev *dev)
 static void eq_mute(struct tp_dev *dev, bool mute)
 {
 	struct epoll_event event = { .events = mute ? 0 : EPOLLIN };
+	const uint64_t time = dev->shares_progress ? SHARED_MUTE : STARVE_INTERVAL;
 
 	(void)epoll_ctl(dev->epoll, EPOLL_CTL_MOD, dev->eq_fd, &event);
-	dev->eq_muted = mute ? tp_now() + STARVE_INTERVAL : 0;
+	dev->eq_muted = mute ? tp_now() + time : 0;
 }
 
 /*
- * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor.
- * So when it was readable many rounds in a row, and no event was read (@fruitless), it is muted for
- * some time; and again at each round without an event that follows.
+ * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor;
+ * and where queues share their progress, data make it readable, too. So when it was @readable many
+ * rounds in a row, and no event was read, it is muted for some time; and again at each round
+ * without an event that follows. In a stream of data there are other rounds in between.
  */
-static void eq_mind(struct tp_dev *dev, bool fruitless)
+static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
 {
 	if (dev->eq_muted) {
 		if (tp_now() < dev->eq_muted)
@@ -734,10 +810,12 @@ static void eq_mind(struct tp_dev *dev, bool fruitless)
 		dev->eq_fruitless = FRUITLESS_ROUNDS;
 		return;
 	}
-	if (!fruitless) {
-		dev->eq_fruitless = 0;
+	if (handled || !readable) {
+		if (handled || !dev->shares_progress || tp_now() > dev->eq_readable + STREAM_TIME)
+			dev->eq_fruitless = 0;
 		return;
 	}
+	dev->eq_readable = tp_now();
 	if (++dev->eq_fruitless < FRUITLESS_ROUNDS)
 		return;
 	if (dev->eq_fruitless == FRUITLESS_ROUNDS) /* the usual reason */
@@ -769,6 +847,7 @@ static unsigned events_take_locked(struct tp_dev *dev)
 		if (cm_closed(cq)) {
 			took |= TOOK_CLOSED;
 		} else if (cq) {
+			cq->reports = false;
 			progress_due(cq);
 			took |= TOOK_DATA;
 		} else {
@@ -795,7 +874,7 @@ bool progress_run(struct tp_dev *dev, bool ready, bool only)
 	/* a visit to the queue of a closed connection has most likely made the event of its end */
 	if (took & (TOOK_CONNECTIONS | TOOK_CLOSED) || eq_has_pending(dev))
 		handled = eq_progress(dev);
-	eq_mind(dev, took & TOOK_CONNECTIONS && !handled);
+	eq_mind(dev, took & TOOK_CONNECTIONS, handled);
 	dev->next_visit = min_u64(dev->next_visit, cm_end_unnoticed(dev));
 	srq_report_limits(dev);
 	return handled && !dev->arming_looks;
@@ -806,23 +885,45 @@ bool progress_run(struct tp_dev *dev, bool ready, bool only)
 /* The lock is taken because the queue may be visited as soon as it is in the set. */
 int progress_add(struct tp_cq *cq)
 {
+	struct tp_dev *dev = cq->dev;
 	int err;
 
-	mutex_lock(&cq->dev->cqs_lock);
+	mutex_lock(&dev->cqs_lock);
 	err = cq_enter_locked(cq, PROGRESS_WATCHED, 0);
-	mutex_unlock(&cq->dev->cqs_lock);
+	if (!err) {
+		cq->next = dev->cqs;
+		dev->cqs = cq;
+	}
+	mutex_unlock(&dev->cqs_lock);
 	return err;
+}
+
+void progress_resume_others_locked(const struct tp_cq *cq)
+{
+	struct tp_dev *dev = cq->dev;
+
+	assert_locked(&dev->cqs_lock);
+	if (!dev->shares_progress)
+		return;
+	for (struct tp_cq *other = dev->cqs; other; other = other->next)
+		if (other != cq)
+			progress_resume(other);
 }
 
 void progress_remove(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
-	struct tp_cq **link = &dev->due;
+	struct tp_cq **link = &dev->cqs;
 
 	mutex_lock(&dev->cqs_lock);
+	while (*link != cq)
+		link = &(*link)->next;
+	*link = cq->next;
+	progress_resume_others_locked(cq);
 	set_drop_locked(cq);
 	if (cq->members_epoll >= 0)
 		(void)epoll_ctl(dev->epoll, EPOLL_CTL_DEL, cq->members_epoll, NULL);
+	link = &dev->due;
 	spin_lock(&dev->due_lock);
 	while (*link && *link != cq)
 		link = &(*link)->next_due;

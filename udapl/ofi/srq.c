@@ -617,8 +617,8 @@ static bool can_bind(struct tp_dev *dev, struct fid_ep *srx)
 /*
  * Can the descriptors of members be in a set? There are four epoll sets above one: those of the
  * members, of their completion queue, of its CNO and of the service thread. With the descriptor
- * itself that is all that Linux nests, and those of libfabric 2 have a set below: no completion
- * would wake who waits for a CNO.
+ * itself that is all that Linux nests, and those of libfabric 1.18 and later have a set below: no
+ * completion would wake who waits for a CNO.
  */
 static bool can_watch_members(const struct tp_dev *dev)
 {

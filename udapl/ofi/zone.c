@@ -118,6 +118,7 @@ static void domain_cq_link_locked(struct tp_cq *cq, struct domain_cq *other)
 	cq->backlog |= CQ_DOMAINS;
 	cq_entrust_locked(cq);
 	spin_unlock(&cq->lock);
+	progress_resume_others_locked(cq);
 	progress_wake(cq);
 }
 
