@@ -760,7 +760,10 @@ static void visit_locked(struct tp_cq *cqs)
 		neglected_locked(cqs, lead);
 }
 
-/* Visits all that are due. So what a round costs does not depend on how many queues there are. */
+/*
+ * Visits all that are due, and those that are visited with them. So what a round costs depends on
+ * how many queues there are only where all share their progress.
+ */
 static void visit_due_locked(struct tp_dev *dev)
 {
 	struct tp_cq *cq = due_take_all(dev), *next;
