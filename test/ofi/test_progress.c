@@ -525,6 +525,21 @@ START_TEST(a_consumer_that_was_late_once_is_left_alone)
 }
 END_TEST
 
+/* Nobody looks whether one still does. */
+START_TEST(visits_become_rare_though_a_request_has_waited_once)
+{
+	poll_all();
+	visit_due();
+	atomic_store(&cq->waited, true);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		poll_all();
+		progress_due(cq);
+		visit_due();
+	}
+	ck_assert_uint_gt(cq->delay, VISIT_INTERVAL);
+}
+END_TEST
+
 /* ---- a consumer that sleeps ---- */
 
 START_TEST(nothing_is_due_while_a_consumer_sleeps)
@@ -727,6 +742,25 @@ START_TEST(a_queue_that_others_use_is_not_left_to_who_sleeps_elsewhere)
 	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
 	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_NOTHING), 0);
 	objects_free(ep, third);
+}
+END_TEST
+
+/* Who sleeps on the first one does not read for the second one alone any more. */
+START_TEST(a_queue_is_visited_that_was_left_with_one_which_others_use_since)
+{
+	DAT_EVD_HANDLE third_evd = evd_new();
+	DAT_EP_HANDLE ep;
+
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	progress_due(cq);
+	visit_due();
+	ck_assert_uint_eq(other->progress, PROGRESS_LEFT);
+	ep = ep_of(rig.dto_evd, third_evd);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	visit_due();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	objects_free(ep, third_evd);
 }
 END_TEST
 
@@ -1001,6 +1035,26 @@ START_TEST(no_queue_is_watched_while_one_is_polled)
 }
 END_TEST
 
+/* libfabric has refused it for now. */
+START_TEST(what_stalls_beside_a_consumer_that_polls_is_tried_again_soon)
+{
+	DAT_EVENT event;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ck_assert_uint_eq(evd_dequeue(other_evd, &event), DAT_QUEUE_EMPTY);
+		progress_due(other);
+		visit_due();
+	}
+	spin_lock(&third->lock);
+	third->backlog |= CQ_STALLED;
+	spin_unlock(&third->lock);
+	progress_poke(third);
+	ck_assert_uint_eq(evd_dequeue(other_evd, &event), DAT_QUEUE_EMPTY);
+	visit_due();
+	ck_assert(!(third->backlog & CQ_STALLED));
+}
+END_TEST
+
 /* Has the third queue serve another zone, too. */
 static DAT_EP_HANDLE third_joins_zone(DAT_PZ_HANDLE *pz)
 {
@@ -1055,18 +1109,26 @@ START_TEST(queues_are_not_left_to_who_sleeps_on_one_of_two_zones)
 }
 END_TEST
 
-/* In every other one of these rounds the event queue is readable, and has no event. */
-static void rounds_among_data(unsigned rounds, bool single)
+/*
+ * In every other one of these rounds the event queue is readable, and has no event. @single: then
+ * the one before is long ago. Returns how often it was muted.
+ */
+static unsigned rounds_among_data(unsigned rounds, bool single)
 {
+	struct tp_dev *dev = cq->dev;
+	unsigned muted = 0;
+
 	for (unsigned i = 0; i < rounds; i++) {
-		(void)progress_run(cq->dev, true, false);
-		if (single) /* long ago */
-			cq->dev->eq_readable = 0;
-		(void)progress_run(cq->dev, false, false);
+		if (single)
+			dev->eq_readable = 0;
+		(void)progress_run(dev, true, false);
+		(void)progress_run(dev, false, false);
+		muted += dev->eq_muted != 0;
 	}
+	return muted;
 }
 
-/* Data make its descriptor readable, too. Iterations: libfabric 1.17, a stream, single messages. */
+/* Data make its descriptor readable. Iterations: libfabric 1.17, a stream, single messages. */
 START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 {
 	struct tp_dev *dev = cq->dev;
@@ -1077,7 +1139,7 @@ START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 	dev->eq_fd = readable;
 	ck_assert_int_eq(epoll_watch(dev->epoll, readable), 0);
 	dev->shares_progress = _i > 0;
-	rounds_among_data(2 * ROUNDS, _i == 2);
+	ck_assert_int_eq(rounds_among_data(2 * ROUNDS, _i == 2) > 0, mutes);
 	ck_assert_int_eq(dev->eq_muted != 0, mutes);
 	ck_assert_int_eq(epoll_reports(dev->epoll, readable), !mutes);
 	if (mutes)
@@ -1206,6 +1268,7 @@ int main(int argc, char **argv)
 	tcase_add_test(visits, a_consumer_that_polls_is_left_alone);
 	tcase_add_test(visits, a_consumer_that_polls_again_is_left_alone_again);
 	tcase_add_test(visits, a_consumer_that_was_late_once_is_left_alone);
+	tcase_add_test(visits, visits_become_rare_though_a_request_has_waited_once);
 	tcase_add_test(visits, nothing_is_due_while_a_consumer_sleeps);
 	tcase_add_test(visits, a_queue_may_be_visited_as_soon_as_it_is_added);
 	tcase_add_test(visits, what_completes_with_an_end_settles_the_queue);
@@ -1221,6 +1284,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(pairs, queues_are_not_left_while_one_of_them_is_polled, 0, 4);
 	tcase_add_loop_test(pairs, a_queue_that_others_use_is_not_left_to_who_sleeps_elsewhere, 0,
 			    4);
+	tcase_add_test(pairs, a_queue_is_visited_that_was_left_with_one_which_others_use_since);
 	tcase_add_test(pairs, a_queue_without_endpoints_has_no_other_one);
 	tcase_add_test(pairs, both_queues_of_a_pair_are_served_between_naps);
 	tcase_add_loop_test(pairs, an_end_is_one_read_of_a_pair_of_queues, 0, 2);
@@ -1235,6 +1299,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(shared, no_queue_is_left_to_one_that_is_armed_for_a_cno, 0, 2);
 	tcase_add_test(shared, queues_are_not_left_to_who_slept_on_one_that_is_freed);
 	tcase_add_test(shared, visits_stay_frequent_for_who_waits_beside_a_consumer_that_polls);
+	tcase_add_test(shared, what_stalls_beside_a_consumer_that_polls_is_tried_again_soon);
 	tcase_add_test(shared, queues_are_not_left_to_who_sleeps_on_one_of_two_zones);
 	tcase_add_loop_test(shared, the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it, 0,
 			    3);

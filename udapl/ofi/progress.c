@@ -95,18 +95,24 @@ enum nap {
 
 /* ---- the queues that are visited next ---- */
 
-void progress_due(struct tp_cq *cq)
+static void due_add_locked(struct tp_cq *cq)
 {
 	struct tp_dev *dev = cq->dev;
 
-	spin_lock(&dev->due_lock);
+	assert_locked(&dev->due_lock);
 	cq->due_again = cq->due;
 	if (!cq->due) {
 		cq->due = true;
 		cq->next_due = dev->due;
 		dev->due = cq;
 	}
-	spin_unlock(&dev->due_lock);
+}
+
+void progress_due(struct tp_cq *cq)
+{
+	spin_lock(&cq->dev->due_lock);
+	due_add_locked(cq);
+	spin_unlock(&cq->dev->due_lock);
 }
 
 static struct tp_cq *due_take_all(struct tp_dev *dev)
@@ -145,10 +151,13 @@ void progress_poke(struct tp_cq *cq)
 static void cq_join(struct tp_cq *cq, struct tp_cq *other)
 {
 	spin_lock(&cq->dev->due_lock);
-	if (!cq->qps++)
+	if (!cq->qps++) {
 		cq->other = other;
-	else if (cq->other != other)
+	} else if (cq->other != other) {
+		if (cq->other) /* it may be left, and is not visited with this one any more */
+			due_add_locked(cq->other);
 		cq->other = NULL;
+	}
 	spin_unlock(&cq->dev->due_lock);
 	progress_resume(cq);
 }
@@ -500,7 +509,8 @@ static enum need cq_look(struct tp_cq *cq, unsigned at)
 			members_visit(cq);
 		return NEEDS_VISITS;
 	}
-	if (at & POLLED && (cq->attended + 1) % LOOK_VISITS && !cq_is_waited_for(cq))
+	if (at & POLLED && (cq->attended + 1) % LOOK_VISITS && !cq_is_waited_for(cq) &&
+	    !atomic_load(&cq->starved))
 		return NEEDS_VISITS;
 	if (!spin_trylock(&cq->lock))
 		return NEEDS_VISITS;
@@ -667,7 +677,7 @@ static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
 {
 	uint64_t delay = VISIT_INTERVAL;
 
-	if (!cq_is_waited_for(cq))
+	if (!cq_is_waited_for(cq) || cq->at & POLLED)
 		delay *= min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
 	cq->attended++;
 	(void)cq_enter_locked(cq, state, state == PROGRESS_LEFT ? 0 : delay);
@@ -814,10 +824,12 @@ static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
 		return;
 	}
 	if (handled || !readable) {
-		if (handled || !dev->shares_progress || tp_now() > dev->eq_readable + STREAM_TIME)
+		if (handled || !dev->shares_progress)
 			dev->eq_fruitless = 0;
 		return;
 	}
+	if (dev->shares_progress && tp_now() > dev->eq_readable + STREAM_TIME)
+		dev->eq_fruitless = 0;
 	dev->eq_readable = tp_now();
 	if (++dev->eq_fruitless < FRUITLESS_ROUNDS)
 		return;
