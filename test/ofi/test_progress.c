@@ -628,14 +628,19 @@ START_TEST(a_queue_is_visited_whose_consumer_posts_what_waits_as_it_is_left)
 }
 END_TEST
 
+static void expect_both(enum progress_state state)
+{
+	ck_assert_uint_eq(cq->progress, state);
+	ck_assert_uint_eq(other->progress, state);
+}
+
 /* Who sleeps on the one reads that, and nothing tells the other one of what completes there. */
 static void expect_both_left(struct tp_cq *first, bool left)
 {
 	ck_assert_int_eq(tp_cq_arm(slept_on, TP_ARM_ANY), 0);
 	progress_due(first);
 	visit_due();
-	ck_assert_uint_eq(cq->progress, left ? PROGRESS_LEFT : PROGRESS_WATCHED);
-	ck_assert_uint_eq(other->progress, cq->progress);
+	expect_both(left ? PROGRESS_LEFT : PROGRESS_WATCHED);
 }
 
 START_TEST(queues_are_left_to_who_sleeps_on_one_of_them)
@@ -687,8 +692,7 @@ START_TEST(queues_are_not_left_while_one_of_them_is_polled)
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		ck_assert_uint_eq(evd_dequeue(polled, &event), DAT_QUEUE_EMPTY);
 		visit_due();
-		ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
-		ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+		expect_both(PROGRESS_VISITED);
 	}
 }
 END_TEST
@@ -758,8 +762,7 @@ START_TEST(a_queue_is_visited_that_was_left_with_one_which_others_use_since)
 	ep = ep_of(rig.dto_evd, third_evd);
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
 	visit_due();
-	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	expect_both(PROGRESS_WATCHED);
 	objects_free(ep, third_evd);
 }
 END_TEST
@@ -796,8 +799,7 @@ START_TEST(both_queues_of_a_pair_are_served_between_naps)
 		ck_assert_int_eq(poll(&waits, 1, 0), 1);
 		progress_due(cq);
 		visit_due();
-		ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
-		ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+		expect_both(PROGRESS_VISITED);
 		ck_assert_int_eq(poll(&waits, 1, 0), 0);
 	}
 	objects_free(rig.passive, third);
@@ -845,8 +847,7 @@ START_TEST(an_end_is_one_read_of_a_pair_of_queues)
 		count_from_here();
 		end_arrives(_i ? other : cq);
 		expect_counts(1, 0);
-		ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-		ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+		expect_both(PROGRESS_WATCHED);
 	}
 }
 END_TEST
@@ -949,8 +950,7 @@ static void shared_teardown(void)
 
 static void expect_all(enum progress_state state)
 {
-	ck_assert_uint_eq(cq->progress, state);
-	ck_assert_uint_eq(other->progress, state);
+	expect_both(state);
 	ck_assert_uint_eq(third->progress, state);
 }
 
@@ -995,8 +995,7 @@ START_TEST(queues_are_not_left_to_who_slept_on_one_that_is_freed)
 	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
 	objects_free(third_ep, third_evd);
 	visit_due();
-	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	expect_both(PROGRESS_WATCHED);
 	third_evd = evd_new();
 	third_ep = DAT_HANDLE_NULL;
 }
@@ -1087,8 +1086,7 @@ START_TEST(a_queue_of_two_zones_is_watched_beside_one_that_is_polled)
 	progress_due(cq);
 	progress_due(third);
 	visit_due();
-	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
-	ck_assert_uint_eq(other->progress, PROGRESS_VISITED);
+	expect_both(PROGRESS_VISITED);
 	ck_assert_uint_eq(third->progress, PROGRESS_WATCHED);
 	zone_free(ep, pz);
 }
@@ -1102,8 +1100,7 @@ START_TEST(queues_are_not_left_to_who_sleeps_on_one_of_two_zones)
 	leave_all_to_who_sleeps_on(third);
 	ep = third_joins_zone(&pz);
 	visit_due();
-	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-	ck_assert_uint_eq(other->progress, PROGRESS_WATCHED);
+	expect_both(PROGRESS_WATCHED);
 	ck_assert_int_eq(tp_cq_arm(third, TP_ARM_NOTHING), 0);
 	zone_free(ep, pz);
 }
