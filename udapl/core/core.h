@@ -310,20 +310,20 @@ void watch_move_locked(struct watch *watch, struct watch *parent);
 /* From here on the service thread looks, because the queues are not armed. ia->lock is held. */
 void watch_start_looks_locked(struct watch *watch);
 /*
- * The calling thread, a waiter, sleeps on the descriptor from here to watch_return: it leaves the
- * epoll set, and the caller arms. ia->lock need not be held; this takes watch->lock, as do all
- * below.
+ * The calling thread, a waiter, sleeps on the descriptor from here to watch_return_locked: it
+ * leaves the epoll set, and the caller arms. Both want watch->lock, and ia->lock need not be held.
  */
-void watch_lend(struct watch *watch);
+void watch_lend_locked(struct watch *watch);
 /*
  * The calling waiter does not sleep on the descriptor any more. Returns whether it is in its epoll
  * set again, because it was the last one and completions are urgent: then the caller arms, and has
  * the service thread look.
  */
-bool watch_return(struct watch *watch);
+bool watch_return_locked(struct watch *watch);
 /*
  * For a waiter that found the descriptor in error, and does not poll it any more: it is in its
- * epoll set again, so that the service thread reports that. watch_return follows all the same.
+ * epoll set again, so that the service thread reports that. watch_return_locked follows all the
+ * same. ia->lock need not be held; this takes watch->lock, as do the two below.
  */
 void watch_surrender(struct watch *watch);
 /* Returns whether a waiter sleeps on the descriptor. */

@@ -166,12 +166,11 @@ void watch_start_looks_locked(struct watch *watch)
 
 /* ---- waiters ---- */
 
-void watch_lend(struct watch *watch)
+void watch_lend_locked(struct watch *watch)
 {
-	mutex_lock(&watch->lock);
+	assert_locked(&watch->lock);
 	epoll_leave_locked(watch);
 	watch->waiters++;
-	mutex_unlock(&watch->lock);
 }
 
 bool watch_is_waited_for(struct watch *watch)
@@ -184,21 +183,18 @@ bool watch_is_waited_for(struct watch *watch)
 	return waited_for;
 }
 
-bool watch_return(struct watch *watch)
+bool watch_return_locked(struct watch *watch)
 {
-	bool back, begin = false;
+	bool back;
 
-	mutex_lock(&watch->lock);
+	assert_locked(&watch->lock);
 	watch->waiters--;
 	watch->wait_ended = true;
 	/* the queues below a CNO are armed at once, for its triggers */
 	back = !watch->waiters && (watch->parent || watch->ops->is_urgent_locked(watch));
 	if (back)
 		(void)epoll_enter_locked(watch);
-	if (!watch->parent && !watch->waiters)
-		begin = mark_looked_at_locked(watch);
-	mutex_unlock(&watch->lock);
-	if (begin)
+	if (!watch->parent && !watch->waiters && mark_looked_at_locked(watch))
 		service_queue_work(watch->ia, &watch->work);
 	return back;
 }

@@ -512,7 +512,9 @@ static void cno_sleep_give_back(struct cno *cno, struct wait_entry *entry)
 	spin_unlock(&cno->lock);
 	wait_entry_end(entry);
 	race_reach(RACE_RETURN, cno);
-	(void)watch_return(&cno->watch);
+	mutex_lock(&cno->watch.lock);
+	(void)watch_return_locked(&cno->watch);
+	mutex_unlock(&cno->watch.lock);
 }
 
 /* The thread was cancelled in its sleep. A trigger that woke it is passed on to another waiter. */
@@ -625,7 +627,9 @@ static DAT_RETURN cno_wait_asleep(struct cno *cno, unsigned broadcasts, uint64_t
 		(void)log_descriptor_shortage("dat_cno_wait", entry.wakefd);
 		return status_of(entry.wakefd, DAT_RESOURCE_MEMORY);
 	}
-	watch_lend(&cno->watch);
+	mutex_lock(&cno->watch.lock);
+	watch_lend_locked(&cno->watch);
+	mutex_unlock(&cno->watch.lock);
 	ret = sleep_until_latched(cno, broadcasts, deadline, consumers_state, &entry, evd);
 	race_reach(RACE_AWAKE, cno);
 	cno_sleep_give_back(cno, &entry);

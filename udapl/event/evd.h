@@ -106,14 +106,15 @@ int evd_channel_open(struct evd *evd, struct cno *cno);
 /* From here on the EVD has no completion queue; the caller destroys it. */
 void evd_channel_close_locked(struct evd *evd);
 /*
- * Arms the queue for the calling thread, its waiter, which sleeps on the channel next. Returns a
- * second descriptor to sleep on, or -1.
+ * The calling thread, the waiter, has the channel from here to evd_channel_return, and sleeps on it
+ * next: arms the queue for that. Returns a second descriptor to sleep on, or -1.
  */
+int evd_channel_lend(struct evd *evd);
+/* Arms the queue again, as evd_channel_lend did, for a waiter that has slept on the channel. */
 int evd_arm_to_sleep(struct evd *evd);
 /*
- * For the waiter: it does not sleep on the channel any more, which it has since watch_lend. Returns
- * whether the completion queue was armed for others, to whom what had arrived before makes no
- * event.
+ * For the waiter: it does not sleep on the channel any more. Returns whether the completion queue
+ * was armed for others, to whom what had arrived before makes no event.
  */
 bool evd_channel_return(struct evd *evd);
 

@@ -43,7 +43,7 @@ static enum tp_arm arm_mode_locked(struct evd *evd, bool waiting)
 
 /*
  * Arms the completion queue, if there is one, for what matters; @sleeper says whether the calling
- * thread is the waiter that sleeps next, and gets what evd_arm_to_sleep returns. What arrived
+ * thread is the waiter that sleeps next, and gets what evd_channel_lend returns. What arrived
  * before makes no event: the caller looks at the queue afterwards, or its consumer does.
  *
  * On some devices the last request to be notified counts, on others the strongest. So the lock is
@@ -230,19 +230,31 @@ void evd_trigger_backlog_locked(struct evd *evd)
 
 /* ---- waiters ---- */
 
+int evd_channel_lend(struct evd *evd)
+{
+	int fd;
+
+	mutex_lock(&evd->watch.lock);
+	watch_lend_locked(&evd->watch);
+	fd = channel_arm_for_locked(evd, true);
+	mutex_unlock(&evd->watch.lock);
+	return fd;
+}
+
 bool evd_channel_return(struct evd *evd)
 {
 	bool back;
 
 	race_reach(RACE_RETURN, evd);
-	back = watch_return(&evd->watch);
-
-	if (back) {
-		evd_arm(evd);
+	mutex_lock(&evd->watch.lock);
+	back = watch_return_locked(&evd->watch);
+	if (back)
+		channel_arm_locked(&evd->watch);
+	else /* if all becomes urgent meanwhile, it is armed for that next */
+		(void)tp_cq_arm(evd->cq, TP_ARM_NOTHING);
+	mutex_unlock(&evd->watch.lock);
+	if (back)
 		service_queue_work(evd->obj.ia, &evd->watch.work);
-	} else {
-		evd_disarm(evd);
-	}
 	race_reach(RACE_LEFT, evd);
 	return back;
 }

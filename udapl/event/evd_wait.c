@@ -417,7 +417,7 @@ static void wait_cancelled(void *arg)
 enum {
 	WAIT_WAKEFD,  /* for everything that is not a completion */
 	WAIT_CHANNEL, /* the completion channel; -1: there is none, or it is in error */
-	/* what evd_arm_to_sleep, or, without completions, attend_wait_begin returned */
+	/* what evd_channel_lend, or, without completions, attend_wait_begin returned */
 	WAIT_DEVICE,
 	WAIT_FDS,
 };
@@ -479,6 +479,15 @@ static void wakeup_consume(struct evd *evd, struct pollfd *fds)
 		device_attend(evd, 1, fds[WAIT_DEVICE].revents & (POLLERR | POLLHUP));
 }
 
+/* The thread has been woken up for nothing, and sleeps again. */
+static void sleep_again(struct evd *evd, struct pollfd *fds)
+{
+	if (evd->cq)
+		fds[WAIT_DEVICE].fd = evd_arm_to_sleep(evd);
+	else if (!evd->listens)
+		fds[WAIT_DEVICE].fd = -1;
+}
+
 /*
  * Sleeps until there is a reason to return, and returns it. The time-out is one also while there is
  * always something to wake up for.
@@ -489,19 +498,15 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadl
 	struct pollfd fds[WAIT_FDS] = {
 		[WAIT_WAKEFD] = { .fd = evd->wakefd, .events = POLLIN },
 		[WAIT_CHANNEL] = { .fd = evd->cq ? tp_cq_fd(evd->cq) : -1, .events = POLLIN },
-		[WAIT_DEVICE] = { .events = POLLIN },
+		[WAIT_DEVICE] = { .fd = dev_fd, .events = POLLIN },
 	};
 	DAT_RETURN ret;
 	bool drained;
 
-	do {
+	for (;; sleep_again(evd, fds)) {
 		uint64_t until;
 		int ready;
 
-		if (evd->cq)
-			fds[WAIT_DEVICE].fd = evd_arm_to_sleep(evd);
-		else
-			fds[WAIT_DEVICE].fd = evd->listens ? dev_fd : -1;
 		race_reach(RACE_SLEEP, evd);
 		ret = wait_look(evd, &drained);
 		if (ret != STILL_WAITING)
@@ -517,8 +522,23 @@ static DAT_RETURN sleep_until_reason(struct evd *evd, int dev_fd, uint64_t deadl
 					       : status_of(ready, DAT_NO_SUBTYPE);
 		wakeup_consume(evd, fds);
 		ret = wait_look(evd, &drained);
-	} while (ret == STILL_WAITING && tp_now() < deadline);
-	return ret;
+		if (ret != STILL_WAITING || tp_now() >= deadline)
+			return ret;
+	}
+}
+
+/*
+ * For an EVD for connections: listens to the connection manager, unless somebody else does. Returns
+ * the descriptor to sleep on, or -1.
+ */
+static int connections_listen(struct evd *evd)
+{
+	int fd = attend_wait_begin(evd->obj.ia, &evd->due);
+
+	evd->listens = fd >= 0;
+	if (evd->listens) /* mostly something is there, of what the call before has caused */
+		device_attend(evd, 1 | TP_ONLY_READY, false);
+	return evd->listens ? fd : -1;
 }
 
 /* Borrows what the waiter sleeps on, and has it sleep. wait_end gives that back. */
@@ -533,17 +553,14 @@ static DAT_RETURN wait_asleep(struct evd *evd, uint64_t deadline, int consumers_
 	spin_lock(&evd->lock);
 	evd->wakefd = fd;
 	spin_unlock(&evd->lock);
-	if (evd->cq)
-		watch_lend(&evd->watch);
-	if (waits_for_connections(evd)) {
-		dev_fd = attend_wait_begin(evd->obj.ia, &evd->due);
-	} else if (evd->cq) {
+	evd->listens = false;
+	if (evd->cq) {
 		attend_others_more(&evd->obj.ia->attendance);
 		recall_if_away(evd->obj.ia);
+		dev_fd = evd_channel_lend(evd);
+	} else if (waits_for_connections(evd)) {
+		dev_fd = connections_listen(evd);
 	}
-	evd->listens = dev_fd >= 0;
-	if (evd->listens) /* mostly something is there, of what the call before has caused */
-		device_attend(evd, 1 | TP_ONLY_READY, false);
 	evd_counts(evd, EVD_WAIT_BLOCKED);
 	return sleep_until_reason(evd, dev_fd, deadline, consumers_state);
 }
@@ -591,6 +608,28 @@ static COLD DAT_RETURN wait_refuse_args(const struct evd *evd, DAT_TIMEOUT timeo
 	return wait_refused(ret, evd, timeout, threshold, event, nmore);
 }
 
+/* The waiter has found that there is not enough yet: it sleeps, unless its time-out is 0. */
+static DAT_RETURN wait_in_vain_unlock(struct evd *evd, DAT_TIMEOUT timeout, DAT_EVENT *event,
+				      DAT_COUNT *nmore, int consumers_state)
+{
+	const DAT_COUNT threshold = evd->threshold;
+	struct ia *ia = evd->obj.ia;
+	DAT_RETURN ret = STILL_WAITING;
+
+	assert_locked(&evd->lock);
+	if (timeout == 0) {
+		ret = wait_leave_unlock(evd, ret, event, nmore);
+		recall_if_away(ia);
+		return ret;
+	}
+	spin_unlock(&evd->lock);
+	ret = wait_asleep(evd, deadline_of(timeout), consumers_state);
+	ret = wait_end(evd, ret, event, nmore);
+	if (ret != DAT_SUCCESS)
+		(void)wait_refused(ret, evd, timeout, threshold, event, nmore);
+	return ret;
+}
+
 /* dat_evd_wait in full: with a threshold, and with a sleep if need be. */
 static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT timeout,
 					       DAT_COUNT threshold, DAT_EVENT *event,
@@ -598,7 +637,6 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 {
 	CANCEL_FORBIDDEN;
 	DAT_RETURN ret = wait_judge_locked(evd, threshold);
-	struct ia *ia = evd->obj.ia;
 	bool notified = false;
 
 	assert_locked(&evd->lock);
@@ -608,20 +646,22 @@ static NOINLINE DAT_RETURN wait_in_full_unlock(struct evd *evd, DAT_TIMEOUT time
 	}
 	wait_begin_locked(evd, threshold);
 	evd_take_completions_relock(evd, &notified);
-	ret = evd->queue.count >= (unsigned)threshold ? DAT_SUCCESS : STILL_WAITING;
-	if (ret == DAT_SUCCESS)
-		return wait_leave_unlock(evd, ret, event, nmore);
-	if (timeout == 0) {
-		ret = wait_leave_unlock(evd, ret, event, nmore);
-		recall_if_away(ia);
-		return ret;
-	}
-	spin_unlock(&evd->lock);
-	ret = wait_asleep(evd, deadline_of(timeout), cancel_state_before);
-	ret = wait_end(evd, ret, event, nmore);
-	if (ret != DAT_SUCCESS)
-		(void)wait_refused(ret, evd, timeout, threshold, event, nmore);
-	return ret;
+	if (evd->queue.count >= (unsigned)threshold)
+		return wait_leave_unlock(evd, DAT_SUCCESS, event, nmore);
+	return wait_in_vain_unlock(evd, timeout, event, nmore, cancel_state_before);
+}
+
+/*
+ * The fast path has found neither an event nor a completion. Not inline: the others would save
+ * registers for it.
+ */
+static NOINLINE DAT_RETURN wait_for_first_unlock(struct evd *evd, DAT_TIMEOUT timeout,
+						 DAT_EVENT *event, DAT_COUNT *nmore)
+{
+	CANCEL_FORBIDDEN;
+
+	wait_begin_locked(evd, 1);
+	return wait_in_vain_unlock(evd, timeout, event, nmore, cancel_state_before);
 }
 
 /*
@@ -712,7 +752,7 @@ HOT DAT_RETURN evd_wait(DAT_EVD_HANDLE handle, DAT_TIMEOUT timeout, DAT_COUNT th
 	n = evd_poll_locked(evd, wc, 2);
 	if (unlikely(n != 1))
 		return n ? wait_take_polled_unlock(evd, wc, &wc[1], timeout, event, nmore)
-			 : wait_in_full_unlock(evd, timeout, 1, event, nmore);
+			 : wait_for_first_unlock(evd, timeout, event, nmore);
 	if (unlikely(!completion_take_plain_locked(evd, wc, event)))
 		return wait_take_polled_unlock(evd, wc, NULL, timeout, event, nmore);
 	*nmore = 0;
