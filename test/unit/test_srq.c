@@ -8,6 +8,7 @@
 
 #include "alloc.h"
 #include "harness.h"
+#include "race.h"
 #include "region.h"
 
 #define EPS	 2 /* endpoints of the server on the queue, each connected to one of the client's */
@@ -1146,6 +1147,39 @@ START_TEST(completed_receives_are_below_the_watermark)
 }
 END_TEST
 
+static void take_first(void *unused)
+{
+	(void)unused;
+	dequeue_receive(0, 0, DAT_DTO_SUCCESS);
+}
+
+/* A consumer takes an event while the completed receives are counted, and then the posted ones. */
+START_TEST(an_event_that_is_taken_meanwhile_does_not_hide_a_low_watermark)
+{
+	for (unsigned n = 0; n < 3; n++)
+		post_to_srq(n);
+	for (unsigned n = 0; n < 3; n++)
+		send_from(from[0], n, PIECE);
+	race_call(RACE_COUNT, srq, take_first, NULL);
+	ck_dat(srq_set_lw(srq, 2));
+	ck_assert(race_happened(RACE_COUNT));
+	expect_watermark();
+}
+END_TEST
+
+START_TEST(an_event_that_is_taken_meanwhile_does_not_make_a_watermark_low)
+{
+	for (unsigned n = 0; n < 5; n++)
+		post_to_srq(n);
+	for (unsigned n = 0; n < 3; n++)
+		send_from(from[0], n, PIECE);
+	race_call(RACE_COUNT, srq, take_first, NULL);
+	ck_dat(srq_set_lw(srq, 2));
+	ck_assert(race_happened(RACE_COUNT));
+	expect_no_event(server->async_evd);
+}
+END_TEST
+
 START_TEST(zero_disarms_the_watermark)
 {
 	CANCEL_FORBIDDEN;
@@ -1470,6 +1504,8 @@ static void add_queue(TCase *cases)
 	tcase_add_test(cases, a_watermark_that_is_reached_already_is_reported_at_once);
 	tcase_add_test(cases, a_late_event_of_the_device_reports_nothing);
 	tcase_add_test(cases, completed_receives_are_below_the_watermark);
+	tcase_add_test(cases, an_event_that_is_taken_meanwhile_does_not_hide_a_low_watermark);
+	tcase_add_test(cases, an_event_that_is_taken_meanwhile_does_not_make_a_watermark_low);
 	tcase_add_test(cases, zero_disarms_the_watermark);
 	tcase_add_test(cases, a_device_without_a_watermark_refuses_one);
 }

@@ -404,18 +404,39 @@ static void watermark_reached_locked(struct srq *srq)
 }
 
 /*
+ * Counts the receives that have not completed. Events of others may be taken meanwhile, which
+ * changes two counts, one after the other: then it counts again.
+ */
+static unsigned uncompleted_locked(struct srq *srq)
+{
+	struct recv_pool *pool = &srq->pool;
+
+	assert_locked(&srq->obj.ia->lock);
+	for (;;) {
+		const unsigned ended = atomic_load(&pool->takes_ended);
+		const unsigned completed = atomic_load(&pool->queued);
+		unsigned n;
+
+		race_reach(RACE_COUNT, srq);
+		n = outstanding(srq) - completed;
+		if (atomic_load(&pool->takes_begun) == ended)
+			return n;
+		for (struct pool_share *share = pool->shares; share; share = share->next_of_pool)
+			(void)evd_is_enabled(
+				share->evd); /* waits for who takes one: it has the lock */
+	}
+}
+
+/*
  * Says whether there are fewer receives on the queue than @watermark. Completions that are there
  * already are taken first, and counted.
  */
 static bool is_below_locked(struct srq *srq, unsigned watermark)
 {
-	unsigned completed;
-
 	assert_locked(&srq->obj.ia->lock);
 	for (struct pool_share *share = srq->pool.shares; share; share = share->next_of_pool)
 		(void)evd_drain(share->evd);
-	completed = atomic_load(&srq->pool.queued);
-	return outstanding(srq) - completed < watermark;
+	return uncompleted_locked(srq) < watermark;
 }
 
 /*

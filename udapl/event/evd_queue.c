@@ -137,8 +137,10 @@ static void receive_taken_locked(struct evd *evd, struct queued_event *queued)
 	struct recv_pool *pool = pool_of(queued->receive);
 
 	assert_locked(&evd->lock);
+	atomic_fetch_add(&pool->takes_begun, 1);
 	pool_return(pool, queued->receive);
 	atomic_fetch_sub(&pool->queued, 1);
+	atomic_fetch_add(&pool->takes_ended, 1);
 	queued->receive = NULL;
 	if (!--evd->receives)
 		evd->slow_path &= ~(unsigned)EVD_RECEIVES;

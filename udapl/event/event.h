@@ -52,8 +52,10 @@ struct recv_pool {
 	struct ring ring;
 	_Atomic(struct req *) returned; /* free slots that came back since the poster looked */
 	_Atomic unsigned queued;	/* completed slots whose event is in the queue of an EVD */
-	unsigned slots;			/* ia->lock; how many there are */
-	struct pool_share *shares;	/* ia->lock; the EVDs of its receives */
+	/* the consumer takes such an event: times that this began, and times that it ended */
+	_Atomic unsigned takes_begun, takes_ended;
+	unsigned slots;		   /* ia->lock; how many there are */
+	struct pool_share *shares; /* ia->lock; the EVDs of its receives */
 };
 
 /*
