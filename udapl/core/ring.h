@@ -147,7 +147,10 @@ static inline unsigned ring_ahead(const struct ring *ring, const struct req *req
 	return (req->at - head) & ring->mask;
 }
 
-/* Returns how many requests are outstanding. Any thread. */
+/*
+ * Returns how many requests are outstanding. For the poster, and others that compare it with 0: if
+ * requests are posted meanwhile by another thread, it may be any number.
+ */
 static inline unsigned ring_used(const struct ring *ring)
 {
 	return (atomic_load_explicit(&ring->tail, memory_order_seq_cst) -

@@ -759,6 +759,14 @@ DAT_RETURN ep_get_status(DAT_EP_HANDLE handle, DAT_EP_STATE *state, DAT_BOOLEAN 
 	return DAT_SUCCESS;
 }
 
+/* Returns how many receives are posted. Those that others post meanwhile count, or do not. */
+static DAT_COUNT posted_receives(const struct ep *ep)
+{
+	const unsigned used = ring_used(&ep->recvs);
+
+	return used <= ep->recvs.limit ? (DAT_COUNT)used : 0; /* all were posted meanwhile */
+}
+
 /*
  * Without a shared receive queue each message takes the next buffer, so there are no gaps and both
  * counts are the same. With one the device knows what the endpoint has taken, and does not tell.
@@ -771,7 +779,7 @@ DAT_RETURN ep_recv_query(DAT_EP_HANDLE handle, DAT_COUNT *nbufs, DAT_COUNT *span
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
-	posted = ep->srq ? DAT_VALUE_UNKNOWN : (DAT_COUNT)ring_used(&ep->recvs);
+	posted = ep->srq ? DAT_VALUE_UNKNOWN : posted_receives(ep);
 	if (nbufs)
 		*nbufs = posted;
 	if (span)
