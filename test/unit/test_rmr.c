@@ -1100,6 +1100,27 @@ START_TEST(a_close_retries_a_failed_dereg)
 }
 END_TEST
 
+/* A program may have thousands of windows, and each release tries again what was refused. */
+START_TEST(refusals_to_dereg_are_told_once)
+{
+	static const char line[] = "refuses to free the region";
+	const char *told;
+	int captured;
+
+	rmr_pair_open(BY_REGION, NULL);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	captured = stderr_capture();
+	fake_fail("mr_dereg", EIO, 1);
+	bind_completed(no_range, DAT_MEM_PRIV_NONE_FLAG);
+	fake_fail("mr_dereg", EIO, 1);
+	ck_dat(rmr_free(rmr));
+	told = strstr(output_text(captured), line);
+	ck_assert_ptr_nonnull(told);
+	ck_assert_ptr_null(strstr(told + 1, line));
+	rmr_pair_close();
+}
+END_TEST
+
 /* ---- late completions ---- */
 
 /* The binding of the late completion is freed by then, or used for another bind. */
@@ -2127,6 +2148,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, dereg_failure_keeps_the_lmr_in_use);
 	tcase_add_test(cases, dereg_failure_does_not_prevent_an_abrupt_close);
 	tcase_add_test(cases, a_close_retries_a_failed_dereg);
+	tcase_add_test(cases, refusals_to_dereg_are_told_once);
 	tcase_add_loop_test(cases, a_late_flush_of_the_device_is_ignored, 0, METHODS);
 	tcase_add_loop_test(cases, a_window_may_be_lost_while_a_bind_looks_for_a_slot, 0,
 			    2 * METHODS);

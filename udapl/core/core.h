@@ -352,6 +352,7 @@ struct release_queue {
 	struct release *first, **end; /* lock */
 	_Atomic unsigned pending;     /* queued, or in the hands of release_run */
 	struct mutex running;
+	bool refusal_told; /* running; that the device has refused a region, which it does again */
 };
 
 /* For an IA that is opened. */

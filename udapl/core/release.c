@@ -58,8 +58,10 @@ static inline bool region_free(struct ia *ia, struct release *release)
 	if (!release->region || tp_mr_dereg(release->region) == 0)
 		return true;
 	release->overtaken = true;
-	log_error("IA %p: the device refuses to free the region of a bind that is over",
-		  (void *)ia);
+	if (!ia->releases.refusal_told)
+		log_error("IA %p: the device refuses to free the region of a bind that is over",
+			  (void *)ia);
+	ia->releases.refusal_told = true;
 	queue_add(&ia->releases, release);
 	return false;
 }
