@@ -173,6 +173,12 @@ void tp_dev_close(struct tp_dev *dev);
  * device. The child's only thread calls it, in the handler of pthread_atfork(3).
  */
 void tp_dev_after_fork(struct tp_dev *dev);
+/*
+ * Returns, in the child after a fork, whether another thread was in a call that may hold a lock of
+ * the libraries below for all devices: then a child that opens one could wait for ever. What is
+ * called by tp_dev_open and tp_dev_close does not count, because libdat knows of those.
+ */
+bool tp_was_in_call(void);
 /* Returns the attributes, which do not change until tp_dev_close. dat_ia_open calls this. */
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev);
 

@@ -104,6 +104,8 @@ void fake_break_srq(struct tp_srq *srq); /* the same of an SRQ: up_srq_broken */
 void fake_overrun(struct tp_cq *cq);
 void fake_port_down(struct tp_dev *dev);
 void fake_dev_fatal(struct tp_dev *dev);
+/* To a child of fork(2), another thread of its parent seems to have been in a call of a library. */
+void fake_be_in_call(void);
 /*
  * Takes the device away: the descriptors in @what are in error for ever, and nothing else tells it.
  * tp_qp_error fails, requests never complete.

@@ -216,6 +216,33 @@ START_TEST(a_child_never_waits_for_a_missing_thread)
 }
 END_TEST
 
+/* ---- a lock of a library below, which the child can't release ---- */
+
+static void child_open_is_refused(void)
+{
+	DAT_EVD_HANDLE async_evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+	DAT_RETURN ret = ia_open((DAT_NAME_PTR) "fake0", 8, &async_evd, &ia);
+
+	exit(ret == DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE) ? 0 : 1);
+}
+
+/* Its own child is no better off. */
+static void child_of_child_is_refused(void)
+{
+	exit(status_of_child(child_open_is_refused) ? 1 : 0);
+}
+
+START_TEST(a_child_that_might_wait_for_such_a_lock_opens_nothing)
+{
+	fake_be_in_call();
+	ck_assert_int_eq(status_of_child(child_uses_inherited), 0);
+	ck_assert_int_eq(status_of_child(child_open_is_refused), 0);
+	ck_assert_int_eq(status_of_child(child_of_child_is_refused), 0);
+	ck_dat(evd_free(side_create_evd(&pair.client, 8, DAT_EVD_DTO_FLAG))); /* the parent */
+}
+END_TEST
+
 /* ---- the parent ---- */
 
 static void child_does_all(void)
@@ -292,6 +319,7 @@ int main(int argc, char **argv)
 			    (int)(ARRAY_SIZE(locks) * ARRAY_SIZE(actions)));
 	tcase_add_test(cases, the_parent_goes_on);
 	tcase_add_test(cases, a_child_of_a_proxy_agent_ends_with_its_thread);
+	tcase_add_test(cases, a_child_that_might_wait_for_such_a_lock_opens_nothing);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	skip_all_cases(
 		"a sanitizer's allocator does not work in a child of a process with threads");

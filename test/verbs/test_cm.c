@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The life of a connection over librdmacm: cm.c and cm_event.c, each state with each event. */
 #include <arpa/inet.h>
+#include <stdlib.h>
 
 #include "../unit/alloc.h"
 #include "conn.h"
@@ -726,6 +727,28 @@ START_TEST(a_request_to_an_address_that_has_moved_is_refused)
 }
 END_TEST
 
+/* Whoever reaches the address can send any number of requests, and fill no log. */
+START_TEST(an_address_that_has_moved_is_told_once)
+{
+	uint16_t port = 7000;
+	const char *line;
+
+	setenv("DAPL_DBG_TYPE", "3", 1); /* errors and warnings, the default */
+	ck_assert_int_eq(tp_listen(rig.dev, &port, up_sp(0), &conn_listener), 0);
+	address_move(0);
+	for (int i = 0; i < 3; i++) {
+		fv_trace_clear();
+		fv_request(fv_id(0), NULL);
+		rig_progress(&rig);
+		ck_assert_str_eq(fv_trace(), "rdma_reject rdma_destroy_id");
+	}
+	line = strstr(fv_log(), "belongs");
+	ck_assert_ptr_nonnull(line);
+	ck_assert_ptr_null(strstr(line + 1, "belongs"));
+	conn_end(NULL);
+}
+END_TEST
+
 /* ---- listeners and requests ---- */
 
 START_TEST(a_listener_has_the_port_that_is_asked_for_or_any)
@@ -1289,6 +1312,7 @@ static void add_passive_cases(TCase *tcase)
 	tcase_add_test(tcase, a_request_without_memory_is_refused);
 	tcase_add_loop_test(tcase, a_request_to_an_address_that_has_moved_is_refused, 0,
 			    COUNT(moves));
+	tcase_add_test(tcase, an_address_that_has_moved_is_told_once);
 	tcase_add_test(tcase, requests_that_are_queued_when_a_listener_ends_are_refused);
 	tcase_add_test(tcase, a_listener_ends_without_memory_for_its_events);
 	tcase_add_test(tcase, an_accepted_connection_has_the_smaller_read_depths);

@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../../udapl/entry/entry.h"
 #include "../fake_verbs/fake_verbs.h"
@@ -146,6 +148,63 @@ START_TEST(a_call_that_attends_to_the_connection_manager_needs_no_memory_to_end_
 	fv_cm_post(fv_id(0), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	fv_await("rdma_connect", 1);
 	fv_fail_always("epoll_ctl", 0);
+	sides_close();
+}
+END_TEST
+
+/* Those in which librdmacm may have its lock for all devices. */
+static const char *const locked_calls[] = {
+	"rdma_create_id",    "rdma_bind_addr",	  "rdma_destroy_id",
+	"rdma_resolve_addr", "rdma_get_cm_event",
+};
+
+static void *make_locked_calls(void *cr_evd)
+{
+	DAT_PSP_HANDLE psp;
+
+	ck_dat(psp_create(ia, 7001, cr_evd, DAT_PSP_CONSUMER_FLAG, &psp));
+	ck_dat(psp_free(psp));
+	(void)connect_begin();
+	return NULL;
+}
+
+/* Says whether a child is refused an IA. */
+static bool child_is_refused(void)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE opened;
+	DAT_RETURN ret;
+	pid_t pid = fork();
+	int status;
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		ret = ia_open((DAT_NAME_PTR) "fv", 8, &evd, &opened);
+		_exit(ret == DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE) ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+START_TEST(a_child_that_is_forked_beside_a_call_of_librdmacm_opens_nothing)
+{
+	const char *call = locked_calls[_i];
+	DAT_EVD_HANDLE cr_evd;
+	pthread_t thread;
+	unsigned calls;
+
+	sides_open();
+	calls = fv_calls(call);
+	ck_dat(evd_create(ia, 8, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG, &cr_evd));
+	fv_hold_firmly(call);
+	ck_assert_int_eq(pthread_create(&thread, NULL, make_locked_calls, cr_evd), 0);
+	fv_await(call, calls + 1);
+	ck_assert(child_is_refused());
+	fv_let_go(call);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	while (tp_was_in_call()) /* the service thread */
+		sched_yield();
+	ck_dat(evd_free(cr_evd));
 	sides_close();
 }
 END_TEST
@@ -339,5 +398,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(tcase, an_attempt_that_fails_is_logged_with_peer_port_and_cause, 0,
 			    COUNT(refused_attempts));
 	tcase_add_loop_test(tcase, names_without_a_device_point_to_datinfo_once, 0, 2);
+	tcase_add_loop_test(tcase, a_child_that_is_forked_beside_a_call_of_librdmacm_opens_nothing,
+			    0, COUNT(locked_calls));
 	return run_cases(argc, argv);
 }

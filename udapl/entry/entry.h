@@ -33,8 +33,11 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
  * Has every child of fork(2) begin without objects, from the first call on. Any thread may call it.
  */
 void fork_watch(void);
-/* Makes the list of names usable, in the child after a fork. */
-void providers_after_fork(void);
+/*
+ * Makes the list of names usable, in the child after a fork; @lost: a lock below may be taken for
+ * good, so that no IA can be opened.
+ */
+void providers_after_fork(bool lost);
 
 /* ---- table.c, calls.c ---- */
 

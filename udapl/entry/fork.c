@@ -4,7 +4,8 @@
  * held would stay taken for good, and what they guard may be in the middle of a change. Nothing of
  * that is used in the child: it begins without objects, and the parent's stay the parent's. So no
  * call there can wait for a thread that does not exist, or change what the kernel has for the
- * parent. libdat refuses opens where a thread that is missing was inside one (dat/fork.c).
+ * parent. Opens are refused where a thread that is missing was inside one, by libdat (dat/fork.c),
+ * or in another call that may hold a lock of a library below (tp_was_in_call).
  */
 #include "entry.h"
 
@@ -17,7 +18,7 @@ static void provider_after_fork(void)
 	CANCEL_FORBIDDEN;
 
 	log_after_fork();
-	providers_after_fork();
+	providers_after_fork(tp_was_in_call());
 	async_evds_after_fork();
 	cookies_after_fork();
 	objects_after_fork();

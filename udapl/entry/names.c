@@ -7,14 +7,16 @@
 
 static struct mutex provider_lock = MUTEX_INITIALIZER(RANK_PROVIDERS, "provider_lock");
 static struct provider *providers; /* provider_lock; the latest announced first */
+static bool providers_are_lost;	   /* written when a child of fork(2) begins; see there */
 
 /*
  * A change that a missing thread had begun is lost; each step of one leaves a list that can be
  * read.
  */
-void providers_after_fork(void)
+void providers_after_fork(bool lost)
 {
 	mutex_after_fork(&provider_lock);
+	providers_are_lost = lost;
 }
 
 static bool same_name_and_version(const DAT_PROVIDER_INFO *a, const DAT_PROVIDER_INFO *b)
@@ -143,6 +145,11 @@ DAT_RETURN provider_find(const char *name, bool thread_safe, struct provider **p
 	struct provider *provider;
 	char *params = NULL;
 
+	if (providers_are_lost) {
+		log_error("this process was forked while another thread was in a call of this "
+			  "provider, so it can open no IA");
+		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
+	}
 	mutex_lock(&provider_lock);
 	provider = providers;
 	while (provider &&

@@ -142,7 +142,7 @@ void cm_id_reject(struct tp_dev *dev, struct rdma_cm_id *id, bool by_consumer,
 void cm_id_destroy(struct tp_dev *dev, struct rdma_cm_id *id)
 {
 	cm_events_discard(dev, id);
-	rdma_destroy_id(id);
+	(void)LIBRDMACM(rdma_destroy_id(id));
 }
 
 void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
@@ -153,19 +153,21 @@ void cm_id_refuse(struct tp_dev *dev, struct rdma_cm_id *id)
 
 /*
  * The address of the device has moved to another one since it was opened: queue pairs of this
- * device can't be used there.
+ * device can't be used there. That is told once, because peers can send any number of requests.
  */
-static bool id_is_elsewhere(const struct tp_dev *dev, struct rdma_cm_id *id)
+static bool id_is_elsewhere(struct tp_dev *dev, struct rdma_cm_id *id)
 {
 	char text[SOCKADDR_TEXT_SIZE];
 	const char *device = id->verbs ? ibv_get_device_name(id->verbs->device) : dev->attr.device;
 
 	if (!strcmp(device, dev->attr.device) && (!id->verbs || id->port_num == dev->port))
 		return false;
-	log_error("%s port %u: the address %s belongs to %s port %u now: no connection is possible "
-		  "until the IA is opened again",
-		  dev->attr.device, dev->port, sockaddr_text(rdma_get_local_addr(id), text), device,
-		  id->port_num);
+	if (!dev->move_told)
+		log_error("%s port %u: the address %s belongs to %s port %u now: no connection is "
+			  "possible until the IA is opened again",
+			  dev->attr.device, dev->port, sockaddr_text(rdma_get_local_addr(id), text),
+			  device, id->port_num);
+	dev->move_told = true;
 	return true;
 }
 
@@ -519,20 +521,21 @@ int cm_id_resolve(struct tp_dev *dev, struct sockaddr *to, enum rdma_port_space 
 	struct rdma_cm_id *id;
 	int err;
 
-	if (rdma_create_id(dev->cm, &id, NULL, ps)) {
+	if (LIBRDMACM(rdma_create_id(dev->cm, &id, NULL, ps))) {
 		err = -errno;
 		goto report;
 	}
 	env_apply_to_id(dev, id);
 	call = "rdma_resolve_addr";
-	if (rdma_resolve_addr(id, (struct sockaddr *)&from, to, (int)dev->env.arp_timeout)) {
+	if (LIBRDMACM(rdma_resolve_addr(id, (struct sockaddr *)&from, to,
+					(int)dev->env.arp_timeout))) {
 		err = -errno;
 		goto destroy_id;
 	}
 	*id_out = id;
 	return 0;
 destroy_id:
-	rdma_destroy_id(id);
+	(void)LIBRDMACM(rdma_destroy_id(id));
 report:
 	log_cm("%s: peer %s: %s: %s", dev->attr.device, sockaddr_text(to, text), call,
 	       strerror(-err));
@@ -587,7 +590,7 @@ int cm_conn_begin(struct tp_dev *dev, const struct sockaddr *remote, uint16_t po
 		return err;
 	conn = cm_conn_new(dev, id, CM_RESOLVING_ADDR);
 	if (!conn) {
-		rdma_destroy_id(id);
+		(void)LIBRDMACM(rdma_destroy_id(id));
 		return -ENOMEM;
 	}
 	*conn_out = conn;
@@ -653,7 +656,8 @@ static void on_addr_error(struct tp_conn *conn, const struct cm_event *event)
 
 	if (conn->state == CM_RESOLVING_ADDR && event->status == -ETIMEDOUT && conn->arp_retry) {
 		conn->arp_retry--;
-		if (!rdma_resolve_addr(conn->id, NULL, to, (int)conn->dev->env.arp_timeout))
+		if (!LIBRDMACM(
+			    rdma_resolve_addr(conn->id, NULL, to, (int)conn->dev->env.arp_timeout)))
 			return;
 	}
 	cm_conn_ended(conn, TP_UNREACHABLE);
@@ -765,16 +769,17 @@ int cm_id_listen(struct tp_dev *dev, uint16_t port, enum rdma_port_space ps,
 	struct rdma_cm_id *id;
 	int err;
 
-	if (rdma_create_id(dev->cm, &id, NULL, ps))
+	if (LIBRDMACM(rdma_create_id(dev->cm, &id, NULL, ps)))
 		return -errno;
 	env_apply_to_id(dev, id);
 	sockaddr_set_port(&addr, port);
-	if (!rdma_bind_addr(id, (struct sockaddr *)&addr) && !rdma_listen(id, LISTEN_BACKLOG)) {
+	if (!LIBRDMACM(rdma_bind_addr(id, (struct sockaddr *)&addr)) &&
+	    !rdma_listen(id, LISTEN_BACKLOG)) {
 		*id_out = id;
 		return 0;
 	}
 	err = -errno;
-	rdma_destroy_id(id);
+	(void)LIBRDMACM(rdma_destroy_id(id));
 	return err;
 }
 

@@ -77,7 +77,7 @@ static bool event_read(struct tp_dev *dev, struct cm_event *event)
 {
 	struct rdma_cm_event *got;
 
-	if (rdma_get_cm_event(dev->cm, &got))
+	if (LIBRDMACM(rdma_get_cm_event(dev->cm, &got)))
 		return false;
 	*event = (struct cm_event){
 		.id = got->id,

@@ -472,6 +472,13 @@ void tp_dev_after_fork(struct tp_dev *dev)
 	close(dev->cm->fd);
 }
 
+atomic_uint librdmacm_calls;
+
+bool tp_was_in_call(void)
+{
+	return atomic_load(&librdmacm_calls) > 0;
+}
+
 const struct tp_attr *tp_dev_attr(const struct tp_dev *dev)
 {
 	return &dev->attr;

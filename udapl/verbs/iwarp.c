@@ -94,7 +94,7 @@ void iwarp_release(struct tp_conn *conn)
 		pthread_cancel(conn->helper);
 }
 
-/* The device may be closed when this runs. */
+/* The device may be closed when this runs. Most of the time it waits for the peer's answer. */
 void iwarp_orphan_end(struct tp_conn *conn)
 {
 	rdma_destroy_id(conn->id);

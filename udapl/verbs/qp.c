@@ -135,12 +135,13 @@ static int datagram_attr(struct tp_dev *dev, struct ibv_qp_attr *attr)
 	struct rdma_cm_id *id;
 	int err = 0, mask;
 
-	if (rdma_create_id(dev->cm, &id, NULL, RDMA_PS_UDP))
+	if (LIBRDMACM(rdma_create_id(dev->cm, &id, NULL, RDMA_PS_UDP)))
 		return -errno;
 	attr->qp_state = IBV_QPS_INIT;
-	if (rdma_bind_addr(id, (struct sockaddr *)&addr) || rdma_init_qp_attr(id, attr, &mask))
+	if (LIBRDMACM(rdma_bind_addr(id, (struct sockaddr *)&addr)) ||
+	    rdma_init_qp_attr(id, attr, &mask))
 		err = -errno;
-	rdma_destroy_id(id);
+	(void)LIBRDMACM(rdma_destroy_id(id));
 	return err;
 }
 

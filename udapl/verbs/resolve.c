@@ -29,9 +29,9 @@ static int rdma_port_of_addr(struct rdma_event_channel *cm, struct sockaddr *add
 	struct rdma_cm_id *id;
 	int err = 0;
 
-	if (rdma_create_id(cm, &id, NULL, RDMA_PS_TCP))
+	if (LIBRDMACM(rdma_create_id(cm, &id, NULL, RDMA_PS_TCP)))
 		return -errno;
-	if (rdma_bind_addr(id, addr)) {
+	if (LIBRDMACM(rdma_bind_addr(id, addr))) {
 		err = -errno;
 	} else if (!id->verbs) {
 		err = -ENODEV;
@@ -40,7 +40,7 @@ static int rdma_port_of_addr(struct rdma_event_channel *cm, struct sockaddr *add
 			 ibv_get_device_name(id->verbs->device));
 		port->number = id->port_num;
 	}
-	rdma_destroy_id(id);
+	(void)LIBRDMACM(rdma_destroy_id(id));
 	return err;
 }
 

@@ -46,6 +46,22 @@
 #include "base/thread.h"
 #include "transport.h"
 
+/*
+ * Makes a call of librdmacm that may take the lock which it has for all devices, and returns its
+ * result, an int: calls that make, bind and destroy identifiers, and get events. It is counted, for
+ * tp_was_in_call. The thread can't be cancelled.
+ */
+#define LIBRDMACM(call)                                                                            \
+	({                                                                                         \
+		int result_;                                                                       \
+                                                                                                   \
+		atomic_fetch_add(&librdmacm_calls, 1);                                             \
+		result_ = (call);                                                                  \
+		atomic_fetch_sub(&librdmacm_calls, 1);                                             \
+		result_;                                                                           \
+	})
+extern atomic_uint librdmacm_calls; /* device.c; threads that are in such a call */
+
 /* The settings from environment variables, which env.c reads. */
 struct tp_env {
 	unsigned max_inline; /* bytes; 0 = none */
@@ -114,6 +130,7 @@ struct tp_dev {
 	/* ia->lock */
 	struct rdma_event_channel *cm;
 	bool removed;	/* librdmacm said so */
+	bool move_told; /* its address belongs to another device */
 	unsigned conns; /* that exist */
 	struct tp_listener *listeners;
 	struct cm_event *pending, **pending_end; /* taken off the channel, not handled yet */
