@@ -34,6 +34,11 @@ int datx_ia_open_ro_aware(void);
  * runs the provider's ia_open, until that returns.
  */
 const char *datx_ia_open_line(void);
+/*
+ * The registry of the other edition calls this in the child after a fork, if another thread was in
+ * the dynamic linker or in a provider for it: from here on every call of this one fails, too.
+ */
+void datx_registry_lose(void);
 #pragma GCC visibility pop
 
 /*
@@ -44,11 +49,13 @@ const char *datx_ia_open_line(void);
 #define REGISTRY_SONAME "libdat2.so.2"
 #define OTHER_SONAME	"libdat.so.1"
 #define OTHER_NODE	"DAT_1.2"
+#define OTHER_DATX_NODE "DATX_1.0"
 #define OTHER_MAJOR	1
 #else
 #define REGISTRY_SONAME "libdat.so.1"
 #define OTHER_SONAME	"libdat2.so.2"
 #define OTHER_NODE	"DAT_2.0"
+#define OTHER_DATX_NODE "DATX_2.0"
 #define OTHER_MAJOR	2
 #endif
 
@@ -258,6 +265,16 @@ static inline bool registry_serves(DAT_UINT32 major)
  * linker.
  */
 void *other_registry_find(const char *function);
+/*
+ * Notes whether there is another registry, for other_registry_lose. Every open and close begins
+ * with this; no lock is held.
+ */
+void other_registry_note(void);
+/*
+ * Calls its datx_registry_lose, in the child after a fork: what a missing thread may have locked is
+ * theirs in common, the dynamic linker and the libraries below the providers.
+ */
+void other_registry_lose(void);
 /*
  * Calls @function of the other registry for a provider that has called the one of this registry and
  * is not of its edition: a provider that was linked with no registry finds the functions of the one

@@ -409,7 +409,10 @@ DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD
 {
 	DAT_RETURN ret = open_parse_name(request, name);
 
-	return ret == DAT_SUCCESS ? open_ia_requested(request, async_evd, ia_handle) : ret;
+	if (ret != DAT_SUCCESS)
+		return ret;
+	other_registry_note();
+	return open_ia_requested(request, async_evd, ia_handle);
 }
 
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_HANDLE *async_evd,
@@ -446,6 +449,7 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 		libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 		return ret;
 	}
+	other_registry_note();
 	provider_call_begin();
 	ret = close(purpose == IA_FOR_QUERY ? slot->query : slot->ia, arg);
 	provider_call_end();

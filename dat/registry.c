@@ -386,8 +386,10 @@ void registry_after_fork(void)
 
 	pthread_cond_init(&registry.idle, NULL);
 	registry.conf_is_read_now = false;
-	if (was_held || registry.provider_calls > 0)
+	if (was_held || registry.provider_calls > 0) {
 		registry.end = REGISTRY_LOST;
+		other_registry_lose();
+	}
 }
 
 static bool registry_name_is_valid(const DAT_PROVIDER_INFO *info)

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mock_provider.h"
@@ -507,6 +508,65 @@ START_TEST(the_registry_of_2_0_refuses_objects_of_1_2)
 }
 END_TEST
 
+/* ---- fork ---- */
+
+static const struct registry_library *const of_edition[] = { &one, &two };
+
+/* Names of each edition whose open blocks, or does not. */
+static const char *const blocking[] = { "slow1", "slow2" }, *const quick[] = { "quick1", "quick2" };
+
+static void *open_blocking(void *edition)
+{
+	const int i = *(int *)edition;
+	DAT_IA_HANDLE ia = opened_by(of_edition[i], blocking[i]);
+
+	ck_assert_uint_eq(of_edition[i]->close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
+	return NULL;
+}
+
+static DAT_RETURN status_in_child(const struct registry_library *registry, const char *name)
+{
+	DAT_RETURN *status = mmap(NULL, sizeof(*status), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	DAT_IA_HANDLE ia;
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		*status = open_as(registry, name, registry, &ia);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	return *status;
+}
+
+/* The linker, and the libraries below the providers, are those of both. */
+START_TEST(a_fork_beside_an_open_of_one_edition_concerns_the_other)
+{
+	static const char *const files[] = { MOCK_FOLDER "/mock_provider.so",
+					     MOCK_FOLDER "/mock_provider20.so" };
+	int busy = _i, other = !_i;
+	struct mock *mock;
+	pthread_t thread;
+
+	load(&one, RTLD_LOCAL);
+	load(&two, RTLD_LOCAL);
+	use_conf(LINE("slow1", "u1.2", MOCK_FOLDER "/mock_provider.so", "block-open")
+			 LINE("slow2", "u2.0", MOCK_FOLDER "/mock_provider20.so", "block-open")
+				 LINE("quick1", "u1.2", MOCK_FOLDER "/mock_provider.so", "") LINE(
+					 "quick2", "u2.0", MOCK_FOLDER "/mock_provider20.so", ""));
+	ck_assert_ptr_nonnull(dlopen(files[busy], RTLD_NOW));
+	mock = mock_of(files[busy]);
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_blocking, &busy), 0);
+	while (sem_wait(&mock->entered))
+		;
+	ck_assert_uint_eq(status_in_child(of_edition[other], quick[other]), 0x80070000U);
+	sem_post(&mock->proceed);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_eq(status_in_child(of_edition[other], quick[other]), DAT_SUCCESS);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("editions");
@@ -526,5 +586,11 @@ int main(int argc, char **argv)
 		case_skip(cases, the_registry_of_1_2_refuses_objects_of_2_0,
 			  "addresses tell the editions apart on hosts of 64 bits only");
 	tcase_add_test(cases, the_registry_of_2_0_refuses_objects_of_1_2);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	case_skip(cases, a_fork_beside_an_open_of_one_edition_concerns_the_other,
+		  "a sanitizer's allocator does not work in a child of a process with threads");
+#else
+	tcase_add_loop_test(cases, a_fork_beside_an_open_of_one_edition_concerns_the_other, 0, 2);
+#endif
 	return run_cases(argc, argv);
 }
