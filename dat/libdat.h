@@ -175,6 +175,14 @@ static inline void provider_call_end(void)
 }
 
 /*
+ * provider_call_begin for a call that opens or closes an IA. Returns false, and nothing has begun,
+ * if the process is exiting on another thread; else provider_call_end follows.
+ */
+bool registry_enter(void);
+/* Returns whether the process is exiting. */
+bool registry_is_exiting(void);
+
+/*
  * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the
  * lock. When the registry has ended, or memory or descriptors are too few to read the file, the
  * call fails, and the lock is not held.

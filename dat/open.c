@@ -411,8 +411,12 @@ DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD
 
 	if (ret != DAT_SUCCESS)
 		return ret;
+	if (!registry_enter())
+		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	other_registry_note();
-	return open_ia_requested(request, async_evd, ia_handle);
+	ret = open_ia_requested(request, async_evd, ia_handle);
+	provider_call_end();
+	return ret;
 }
 
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_qlen, DAT_EVD_HANDLE *async_evd,
@@ -449,8 +453,11 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 		libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 		return ret;
 	}
+	if (!registry_enter()) {
+		ia_slot_unretire(slot);
+		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
+	}
 	other_registry_note();
-	provider_call_begin();
 	ret = close(purpose == IA_FOR_QUERY ? slot->query : slot->ia, arg);
 	provider_call_end();
 	libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "conf.h"
 #include "libdat.h"
@@ -371,6 +372,52 @@ DAT_RETURN registry_lock(void)
 	return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 }
 
+/* ---- exit ---- */
+
+#define EXIT_PATIENCE 1000 /* ms */
+
+/* The thread that exits; it may still open and close, in handlers of the program. */
+static pthread_t exiting_thread;
+static atomic_bool exiting;
+
+bool registry_is_exiting(void)
+{
+	return atomic_load(&exiting);
+}
+
+bool registry_enter(void)
+{
+	provider_call_begin();
+	if (!atomic_load(&exiting) || pthread_equal(exiting_thread, pthread_self()))
+		return true;
+	provider_call_end();
+	return false;
+}
+
+/*
+ * Libraries below the providers free what they have when the process exits, libfabric among them,
+ * also while another thread opens or closes an IA. So an exit waits until those are through, but
+ * not for long, and no other one begins.
+ */
+static void exit_wait(void)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	exiting_thread = pthread_self();
+	atomic_store(&exiting, true);
+	for (int i = 0; i < EXIT_PATIENCE && registry.provider_calls > 0; i++) {
+		if (registry.end != REGISTRY_LIVES)
+			break; /* who is counted may not exist in this child */
+		nanosleep(&ms, NULL);
+	}
+}
+
+/* It is called before the destructors of all libraries. Without memory there is no such wait. */
+static void __attribute__((constructor)) exit_handler_add(void)
+{
+	(void)atexit(exit_wait);
+}
+
 /*
  * Nothing is freed, because other threads may still run while the process exits. No lock is taken:
  * in a process that was forked without the handlers of pthread_atfork its owner may not exist.
@@ -379,6 +426,8 @@ static void __attribute__((destructor)) registry_close(void)
 {
 	registry.end = REGISTRY_CLOSED;
 }
+
+/* ---- fork ---- */
 
 void registry_after_fork(void)
 {
@@ -391,6 +440,8 @@ void registry_after_fork(void)
 		other_registry_lose();
 	}
 }
+
+/* ---- registrations ---- */
 
 static bool registry_name_is_valid(const DAT_PROVIDER_INFO *info)
 {

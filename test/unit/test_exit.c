@@ -4,6 +4,13 @@
  * order of the destructors is known.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+
+#include "libdat.h"
+#include "mock_provider.h"
 #include "registry_test.h"
 
 #define INVALID_STATE 0x80070000U
@@ -38,10 +45,70 @@ START_TEST(calls_after_the_registrys_destructor_are_refused)
 }
 END_TEST
 
+/* ---- another thread opens or closes as the process exits ---- */
+
+static struct mock *slow_provider;
+static pthread_t opener;
+static bool opener_started;
+
+/* As that of a library below the provider, which frees what the other thread uses. */
+static void __attribute__((destructor)) free_what_an_opener_uses(void)
+{
+	const bool opened = opener_started && slow_provider->opens;
+
+	if (opener_started)
+		_exit(pthread_join(opener, NULL) || !opened ? 2 : 0);
+}
+
+static DAT_RETURN open_slow(DAT_IA_HANDLE *ia)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+
+	return dat_ia_open((char *)"slow", 8, &evd, ia);
+}
+
+/* No other open or close begins. */
+static void *open_during_exit(void *unused)
+{
+	DAT_IA_HANDLE ia, more;
+
+	ck_assert_uint_eq(open_slow(&ia), DAT_SUCCESS);
+	ck_assert_uint_eq(open_slow(&more), INVALID_STATE);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), INVALID_STATE);
+	return unused;
+}
+
+static void *proceed_during_exit(void *unused)
+{
+	while (!registry_is_exiting())
+		sched_yield();
+	sem_post(&slow_provider->proceed);
+	return unused;
+}
+
+START_TEST(an_exit_waits_for_an_open_of_another_thread)
+{
+	pthread_t thread;
+	void *library;
+
+	use_conf(MOCK("slow", "block-open"));
+	library = dlopen(MOCK_PROVIDER, RTLD_NOW);
+	ck_assert_ptr_nonnull(library);
+	slow_provider = dlsym(library, "mock");
+	ck_assert_int_eq(pthread_create(&opener, NULL, open_during_exit, NULL), 0);
+	while (sem_wait(&slow_provider->entered))
+		;
+	opener_started = true;
+	ck_assert_int_eq(pthread_create(&thread, NULL, proceed_during_exit, NULL), 0);
+	exit(0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("exit");
 
 	tcase_add_exit_test(cases, calls_after_the_registrys_destructor_are_refused, 1);
+	tcase_add_test(cases, an_exit_waits_for_an_open_of_another_thread);
 	return run_cases(argc, argv);
 }
