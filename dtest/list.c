@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	ASYNC_QUEUE = 8,
@@ -35,16 +36,33 @@ static bool dtest_try_name(char *name, char *text)
 	return true;
 }
 
-static bool dtest_list_name(DAT_PROVIDER_INFO *info)
+/*
+ * Says why programs do not open this line, or returns NULL. Of several lines with one name they
+ * open that of the smallest minor version.
+ */
+static const char *dtest_line_sentence(const DAT_PROVIDER_INFO *infos, DAT_COUNT count,
+				       const DAT_PROVIDER_INFO *info, char *text)
+{
+	if (!tool_line_is_of_edition(info))
+		return tool_sentence(text, "not for programs of DAT " TOOL_DAT);
+	if (tool_line_sentence(info, text))
+		return text;
+	for (DAT_COUNT i = 0; i < count; i++)
+		if (strcmp(infos[i].ia_name, info->ia_name) == 0 &&
+		    infos[i].dapl_version_minor < info->dapl_version_minor &&
+		    !tool_line_sentence(&infos[i], text))
+			return tool_sentence(text, "programs of DAT " TOOL_DAT " open u%u.%u",
+					     infos[i].dapl_version_major,
+					     infos[i].dapl_version_minor);
+	return NULL;
+}
+
+static bool dtest_list_name(DAT_PROVIDER_INFO *infos, DAT_COUNT count, DAT_PROVIDER_INFO *info)
 {
 	char text[TOOL_SENTENCE];
-	bool opens = false;
+	bool opens = !dtest_line_sentence(infos, count, info, text) &&
+		     dtest_try_name(info->ia_name, text);
 
-	if (info->dapl_version_major == DAT_VERSION_MAJOR &&
-	    info->dapl_version_minor == DAT_VERSION_MINOR && !info->is_thread_safe)
-		opens = dtest_try_name(info->ia_name, text);
-	else
-		(void)snprintf(text, sizeof(text), "not for programs of DAT " TOOL_DAT);
 	dtest_print("%s u%u.%u %s: %s", info->ia_name, info->dapl_version_major,
 		    info->dapl_version_minor, info->is_thread_safe ? "threadsafe" : "nonthreadsafe",
 		    text);
@@ -84,7 +102,7 @@ int dtest_list_names(void)
 	if (!infos)
 		return -1;
 	for (DAT_COUNT i = 0; i < count; i++)
-		if (dtest_list_name(&infos[i]))
+		if (dtest_list_name(infos, count, &infos[i]))
 			result = 0;
 	if (!count)
 		dtest_explain("dat.conf has no line that can be used");

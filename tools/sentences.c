@@ -28,20 +28,35 @@ static void name_list_read(struct name_list *list)
 		list->count = NAMES_MAX;
 }
 
-static bool name_is_of_edition(const DAT_PROVIDER_INFO *info)
+bool tool_line_is_of_edition(const DAT_PROVIDER_INFO *info)
 {
-	return info->dapl_version_major == DAT_VERSION_MAJOR &&
-	       info->dapl_version_minor == DAT_VERSION_MINOR;
+	const DAT_UINT32 minor = DAT_VERSION_MINOR; /* gcc warns of a comparison with 0 itself */
+
+	return info->dapl_version_major == DAT_VERSION_MAJOR && info->dapl_version_minor >= minor;
 }
 
-/* Returns the line with this name, preferably of this version. */
+const char *tool_line_sentence(const DAT_PROVIDER_INFO *info, char *text)
+{
+	if (!tool_line_is_of_edition(info))
+		return tool_sentence(
+			text, "the line of %s in dat.conf is for DAT %u.%u, not for " TOOL_DAT,
+			info->ia_name, info->dapl_version_major, info->dapl_version_minor);
+	if (info->is_thread_safe)
+		return tool_sentence(text,
+				     "the line of %s in dat.conf says threadsafe, but programs "
+				     "of DAT " TOOL_DAT " ask for nonthreadsafe",
+				     info->ia_name);
+	return NULL;
+}
+
+/* Returns the line with this name, preferably of this edition. */
 static const DAT_PROVIDER_INFO *name_list_find(const struct name_list *list, const char *name)
 {
 	const DAT_PROVIDER_INFO *found = NULL;
 
 	for (DAT_COUNT i = 0; i < list->count; i++)
 		if (strcmp(list->infos[i].ia_name, name) == 0 &&
-		    (!found || name_is_of_edition(&list->infos[i])))
+		    (!found || tool_line_is_of_edition(&list->infos[i])))
 			found = &list->infos[i];
 	return found;
 }
@@ -58,15 +73,8 @@ static const char *name_sentence(const char *name, char *text)
 					   "used; datinfo --generate prints one for this host");
 	if (!info)
 		return tool_sentence(text, "dat.conf has no line for %s", name);
-	if (!name_is_of_edition(info))
-		return tool_sentence(
-			text, "the line of %s in dat.conf is for DAT %u.%u, not for " TOOL_DAT,
-			name, info->dapl_version_major, info->dapl_version_minor);
-	if (info->is_thread_safe)
-		return tool_sentence(text,
-				     "the line of %s in dat.conf says threadsafe, but programs "
-				     "of DAT " TOOL_DAT " ask for nonthreadsafe",
-				     name);
+	if (tool_line_sentence(info, text))
+		return text;
 	return tool_sentence(text,
 			     "the library that dat.conf has for %s can't be loaded, or is no "
 			     "provider",

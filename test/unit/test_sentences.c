@@ -273,6 +273,8 @@ static const struct {
 	{ "ib0 " API_VERSION " threadsafe default lib.so dapl.1.2 \"\" \"\"\n", NOT_FOUND,
 	  "the line of ib0 in dat.conf says threadsafe, but programs of DAT " TOOL_DAT " ask for "
 	  "nonthreadsafe" },
+	{ LINE("ib0", API_MINOR("9"), "lib.so", ""), NOT_FOUND,
+	  "the library that dat.conf has for ib0 can't be loaded, or is no provider" },
 	{ LINE("ib0", FOREIGN_VERSION, "lib.so", "") CONF_LINE("ib0"), NOT_FOUND,
 	  "the library that dat.conf has for ib0 can't be loaded, or is no provider" },
 	{ "", DAT_INVALID_ADDRESS,

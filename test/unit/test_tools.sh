@@ -131,16 +131,24 @@ DAT_NAME_NOT_REGISTERED"
 		"$(messages DAT_OVERRIDE="/$long" |
 			grep -c "^$libdat\[[0-9]*\]: .* cannot read \"/0*\$")" 1
 
+	later=u${dat%.*}.3 no="can't be loaded, or is no provider"
 	echo "old u$other nonthreadsafe default libnone.so dapl.$other \"ib0 0\" \"\"
-no u$dat nonthreadsafe default /nonexistent/libnone.so dapl.$dat \"ib0 0\" \"\"" >"$tmp/dat.conf"
+no u$dat nonthreadsafe default /nonexistent/libnone.so dapl.$dat \"ib0 0\" \"\"
+safe u$dat threadsafe default libnone.so dapl.$dat \"ib0 0\" \"\"
+new $later nonthreadsafe default /nonexistent/libnone.so dapl.$dat \"ib0 0\" \"\"
+no $later nonthreadsafe default libnone.so dapl.$dat \"ib0 0\" \"\"" >"$tmp/dat.conf"
 	export DAT_OVERRIDE="$tmp/dat.conf" DAT_DBG_TYPE=0
 	"$dtest" --list >"$tmp/list" 2>&1
 	result 'dtest --list fails without a name that can be opened' "$?" 1
 	result 'dtest --list has a line for each name, and says why none is of use' \
 		"$(sed 's/^[0-9]* //' "$tmp/list" | tr '\n' '|')" \
-		"old u$other nonthreadsafe: not for programs of DAT $dat\\|no u$dat nonthreadsafe: \
-the library that dat.conf has for no can't be loaded, or is no provider\\|Error: no name of \
-dat.conf can be opened on this host\\|"
+		"old u$other nonthreadsafe: not for programs of DAT $dat\\|\
+no u$dat nonthreadsafe: the library that dat.conf has for no $no\\|\
+safe u$dat threadsafe: the line of safe in dat.conf says threadsafe, but programs of DAT $dat ask \
+for nonthreadsafe\\|\
+new $later nonthreadsafe: the library that dat.conf has for new $no\\|\
+no $later nonthreadsafe: programs of DAT $dat open u$dat\\|\
+Error: no name of dat.conf can be opened on this host\\|"
 	unset DAT_DBG_TYPE
 	plain dtest --help
 	plain dtest --list
