@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
 	PORTS_SKIPPED = 10000,
@@ -282,18 +281,6 @@ static void test_name_crews(struct test *test)
 	}
 }
 
-/*
- * Returns half of the host's memory: the system would end programs to pin more. A process of 32
- * bits has less: half of what a size_t counts.
- */
-static uint64_t memory_most(void)
-{
-	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	const uint64_t half = (uint64_t)pages / 2 * (uint64_t)size;
-
-	return pages > 0 && size > 0 && half < SIZE_MAX / 2 ? half : SIZE_MAX / 2;
-}
-
 /* All tests of this process together have taken so many bytes. */
 static _Atomic uint64_t memory_taken;
 
@@ -301,7 +288,7 @@ static _Atomic uint64_t memory_taken;
 static int test_take_memory(struct test *test)
 {
 	const uint64_t lanes = (uint64_t)test->plan->threads * test->plan->lanes;
-	const uint64_t most = memory_most();
+	const uint64_t most = tool_memory_most();
 
 	test->memory = lanes * plan_lay_out(test->plan, test->offsets);
 	if (test->memory <= most) {

@@ -216,6 +216,8 @@ int dtest_pz_create(struct dtest *t);
 int dtest_pz_free(struct dtest *t);
 int dtest_buffers_create(struct dtest *t);
 int dtest_buffers_free(struct dtest *t);
+/* Returns how many bytes are registered for the transfers that these options ask for. */
+uint64_t dtest_buffers_bytes(const struct dtest_options *opt);
 int dtest_cno_create(struct dtest *t);
 int dtest_cno_free(struct dtest *t);
 int dtest_evds_create(struct dtest *t);

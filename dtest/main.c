@@ -6,6 +6,7 @@
 #include "dtest.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -221,6 +222,20 @@ static int dtest_parse_option(struct dtest_options *opt, int option, char *argum
 	}
 }
 
+/* The system would end programs, and this one first, to give it all memory of the host. */
+static int dtest_check_memory(const struct dtest_options *opt)
+{
+	const uint64_t bytes = dtest_buffers_bytes(opt), most = tool_memory_most();
+
+	if (!(opt->mode & ANY_TEST) || bytes <= most)
+		return 0;
+	fprintf(stderr,
+		DTEST ": -b %u -B %u: the test needs %" PRIu64 " bytes of memory; it may take "
+		      "%" PRIu64 ", half of what there is\n",
+		opt->size, opt->burst, bytes, most);
+	return -1;
+}
+
 /* Decides what depends on other options, in whatever order they are given. Returns 0 or -1. */
 static int dtest_complete_options(struct dtest_options *opt)
 {
@@ -265,7 +280,7 @@ static int dtest_complete_options(struct dtest_options *opt)
 	}
 	if (!opt->signal)
 		opt->signal = 1;
-	return 0;
+	return dtest_check_memory(opt);
 }
 
 static void dtest_parse_options(struct dtest_options *opt, int argc, char **argv)

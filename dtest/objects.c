@@ -112,9 +112,19 @@ static int dtest_buffer_pair_free(struct dtest_buffer *out, struct dtest_buffer 
 	return in_freed < 0 || out_freed < 0 ? -1 : 0;
 }
 
+static size_t dtest_buffer_count(const struct dtest_options *opt)
+{
+	return opt->mode == MODE_SWEEP ? 1 : opt->burst;
+}
+
+uint64_t dtest_buffers_bytes(const struct dtest_options *opt)
+{
+	return 2 * (uint64_t)dtest_buffer_count(opt) * opt->size;
+}
+
 int dtest_buffers_create(struct dtest *t)
 {
-	size_t count = t->opt.mode == MODE_SWEEP ? 1 : t->opt.burst;
+	const size_t count = dtest_buffer_count(&t->opt);
 
 	return dtest_buffer_pair_create(t, &t->out, count, &t->in, count, t->opt.size,
 					DAT_MEM_PRIV_ALL_FLAG);

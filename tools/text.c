@@ -90,6 +90,14 @@ double tool_usec_now(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+uint64_t tool_memory_most(void)
+{
+	const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	const uint64_t half = (uint64_t)pages / 2 * (uint64_t)size;
+
+	return pages > 0 && size > 0 && half < SIZE_MAX / 2 ? half : SIZE_MAX / 2;
+}
+
 int tool_number_parse(const char *text, unsigned long min, unsigned long max, unsigned long *value)
 {
 	unsigned long number;

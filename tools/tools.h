@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /* ---- the edition of DAT that a tool is compiled for ---- */
@@ -76,6 +77,12 @@ void tool_output_watch(const char *tool);
 
 /* Returns the microseconds of a clock that no one sets. */
 double tool_usec_now(void);
+
+/*
+ * Returns the bytes that a tool may register: half of the host's memory, because the system would
+ * end programs to pin more. A process of 32 bits has less: half of what a size_t counts.
+ */
+uint64_t tool_memory_most(void);
 
 /*
  * Parses a decimal number from @min to @max and nothing else. Returns 0, or -1 with *value as it

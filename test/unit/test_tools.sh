@@ -98,6 +98,8 @@ of_edition() {
 	refused "dtest$e: more: not an option" -s more
 	refused "dtest$e: -b 25: not a number from 26 to 1073741824 without -a" -b 25
 	refused "dtest$e: -b 0: not a number from 1 to 1073741824" -a -b 0
+	needs='needs 140735340871680 bytes of memory; it may take [0-9]+, half of what there is'
+	refused "dtest$e: -b 1073741824 -B 65535: the test $needs" -B 65535 -b 1073741824
 	refused "dtest$e: -B 65536: not a number from 1 to 65535" -B 65536
 	refused "dtest$e: -n 65536: not a number from 1 to 65535" --port 65536
 	refused "dtest$e: -d -1: not a number from 0 to 86400" -d -1
@@ -161,7 +163,7 @@ Error: no name of dat.conf can be opened on this host\\|"
 	tells_loss dapltest --version
 }
 
-echo 1..119
+echo 1..123
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
 : >"$tmp/dat.conf"
