@@ -212,6 +212,8 @@ void dtest_table_end(const struct dtest *t);
 /* objects.c */
 int dtest_ia_open(struct dtest *t);
 int dtest_ia_close(struct dtest *t);
+/* A device with room for fewer requests would refuse the endpoint, but not say why. */
+int dtest_check_burst(struct dtest *t);
 int dtest_pz_create(struct dtest *t);
 int dtest_pz_free(struct dtest *t);
 int dtest_buffers_create(struct dtest *t);

@@ -60,6 +60,7 @@ struct dtest_step {
 static const struct dtest_step steps[] = {
 	{ "open the IA", ANY_OPEN, dtest_ia_open, dtest_ia_close, TIME_OPEN, TIME_CLOSE },
 	{ "query the IA", MODE_QUERY, dtest_print_attributes, NULL, UNTIMED, UNTIMED },
+	{ "check the burst", ANY_TEST, dtest_check_burst, NULL, UNTIMED, UNTIMED },
 	{ "create the PZ", ANY_TEST, dtest_pz_create, dtest_pz_free, TIME_PZ_CREATE, TIME_PZ_FREE },
 	{ "register the buffers", ANY_TEST, dtest_buffers_create, dtest_buffers_free,
 	  TIME_LMR_CREATE, TIME_LMR_FREE },

@@ -10,6 +10,8 @@ enum {
 	CR_QLEN = 10,
 	CONNECT_QLEN = 10,
 	RDMA_SIZE = 64 * 1024,
+	REQUESTS = MESSAGES + READS, /* in flight beside those of a burst */
+	REQUESTS_OF_BURST = 3,	     /* for each of its writes and pings */
 };
 
 /* The address is for the messages of failures: without one there is less to say. */
@@ -166,6 +168,12 @@ static DAT_COUNT dtest_burst(const struct dtest *t)
 	return t->opt.mode == MODE_SWEEP ? SWEEP_WINDOW : (DAT_COUNT)t->opt.burst;
 }
 
+/* Returns how many requests the endpoint has room for. */
+static DAT_COUNT dtest_requests(const struct dtest *t)
+{
+	return REQUESTS + REQUESTS_OF_BURST * dtest_burst(t);
+}
+
 /*
  * The length of the receive EVD is less than a burst of pings: a provider makes an EVD long enough
  * for all receives that its endpoints may post.
@@ -181,7 +189,7 @@ int dtest_evds_create(struct dtest *t)
 	} wanted[] = {
 		{ &t->cr_evd, CR_QLEN, DAT_HANDLE_NULL, DAT_EVD_CR_FLAG },
 		{ &t->connect_evd, CONNECT_QLEN, DAT_HANDLE_NULL, DAT_EVD_CONNECTION_FLAG },
-		{ &t->request_evd, 7 + 2 * requests, t->cno, DAT_EVD_DTO_FLAG },
+		{ &t->request_evd, REQUESTS + 2 * requests, t->cno, DAT_EVD_DTO_FLAG },
 		{ &t->recv_evd, MESSAGES, t->cno, DAT_EVD_DTO_FLAG },
 	};
 	size_t made;
@@ -208,6 +216,22 @@ int dtest_evds_free(struct dtest *t)
 	return result;
 }
 
+int dtest_check_burst(struct dtest *t)
+{
+	DAT_IA_ATTR attr = { .max_dto_per_ep = 0 };
+	char text[TOOL_SENTENCE];
+
+	if (t->opt.mode == MODE_SWEEP)
+		return 0;
+	if (CALL(dat_ia_query, t->ia, NULL, DAT_IA_FIELD_IA_MAX_DTO_PER_EP, &attr, 0, NULL) < 0)
+		return -1;
+	if (attr.max_dto_per_ep <= 0 || dtest_requests(t) <= attr.max_dto_per_ep)
+		return 0;
+	dtest_explain(tool_sentence(text, "this device takes -B %d at most",
+				    (attr.max_dto_per_ep - REQUESTS) / REQUESTS_OF_BURST));
+	return -1;
+}
+
 int dtest_ep_create(struct dtest *t)
 {
 	const DAT_EP_ATTR attr = {
@@ -217,7 +241,7 @@ int dtest_ep_create(struct dtest *t)
 		.recv_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
 		.request_completion_flags = DAT_COMPLETION_DEFAULT_FLAG,
 		.max_recv_dtos = MESSAGES + 3 * dtest_burst(t),
-		.max_request_dtos = MESSAGES + READS + 3 * dtest_burst(t),
+		.max_request_dtos = dtest_requests(t),
 		.max_recv_iov = SEGMENTS,
 		.max_request_iov = SEGMENTS,
 		.max_rdma_read_in = READS,

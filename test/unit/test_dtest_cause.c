@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What dtest prints when a transfer fails: one cause, and nothing that follows from it. The calls
- * that transfer are played here.
+ * What dtest prints when a transfer fails: one cause, and nothing that follows from it; and when a
+ * device is too small. The calls that transfer, and the device, are played here.
  */
 #include "dtest/dtest.h"
 #include "registry_test.h"
@@ -143,11 +143,59 @@ START_TEST(a_transfer_that_fails_has_one_cause_and_no_echo)
 }
 END_TEST
 
+static DAT_COUNT most_requests; /* of an endpoint; 0: the provider does not say */
+
+DAT_RETURN __wrap_dat_ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *async, DAT_IA_ATTR_MASK mask,
+			       DAT_IA_ATTR *attr, DAT_PROVIDER_ATTR_MASK provider_mask,
+			       DAT_PROVIDER_ATTR *provider_attr);
+DAT_RETURN __wrap_dat_ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *async, DAT_IA_ATTR_MASK mask,
+			       DAT_IA_ATTR *attr, DAT_PROVIDER_ATTR_MASK provider_mask,
+			       DAT_PROVIDER_ATTR *provider_attr)
+{
+	(void)ia, (void)async, (void)provider_mask, (void)provider_attr;
+	ck_assert(mask & DAT_IA_FIELD_IA_MAX_DTO_PER_EP);
+	attr->max_dto_per_ep = most_requests;
+	return DAT_SUCCESS;
+}
+
+/* An endpoint has 7 requests, and 3 for each of a burst. */
+static const struct {
+	DAT_COUNT room;
+	unsigned burst;
+	enum dtest_mode mode;
+	unsigned most; /* that is told; 0: the burst fits */
+} bursts[] = {
+	{ 37, 10, MODE_CHECK, 0 },
+	{ 36, 10, MODE_CHECK, 9 },
+	{ 32766, 65535, MODE_WRITES, 10919 },
+	{ 7 + 3 * 65535, 65535, MODE_CHECK, 0 },
+	{ 0, 65535, MODE_CHECK, 0 },
+	{ 300, 65535, MODE_SWEEP, 0 }, /* which has a window */
+};
+
+START_TEST(a_burst_that_a_device_has_no_room_for_is_refused_with_one_that_fits)
+{
+	struct dtest t = { .opt = { .burst = bursts[_i].burst, .mode = bursts[_i].mode } };
+	char wanted[TOOL_SENTENCE] = "";
+	int printed = stderr_capture();
+
+	most_requests = bursts[_i].room;
+	ck_assert_int_eq(dtest_check_burst(&t), bursts[_i].most ? -1 : 0);
+	if (bursts[_i].most)
+		snprintf(wanted, sizeof(wanted), "%d Error: this device takes -B %u at most\n",
+			 getpid(), bursts[_i].most);
+	ck_assert_str_eq(output_text(printed), wanted);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *tcase = tcase_create("cause");
 
 	tcase_add_loop_test(tcase, a_transfer_that_fails_has_one_cause_and_no_echo, 0,
 			    COUNT(cases));
+	tcase_add_loop_test(tcase,
+			    a_burst_that_a_device_has_no_room_for_is_refused_with_one_that_fits, 0,
+			    COUNT(bursts));
 	return run_cases(argc, argv);
 }
