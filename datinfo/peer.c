@@ -189,6 +189,7 @@ void peer_ask(const struct registry *registry, DAT_IA_HANDLE ia, const struct so
 		.server = (const struct sockaddr *)&server,
 		.port = target->port,
 		.timeout = target->seconds * 1000000,
+		.one_client = true,
 	};
 	struct ends ends;
 

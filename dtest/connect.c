@@ -41,6 +41,7 @@ static struct tool_attempt dtest_attempt(const struct dtest *t)
 		.server = (const struct sockaddr *)&t->remote,
 		.port = t->opt.port,
 		.timeout = dtest_wait_limit(t, CONNECT_WAIT),
+		.one_client = true,
 	};
 }
 
@@ -174,6 +175,20 @@ static int dtest_accept_request(struct dtest *t)
 	return -1;
 }
 
+/* A second client is told so at once; else it would wait until its time-out. */
+static int dtest_take_no_other(struct dtest *t)
+{
+	DAT_EVENT event;
+
+	if (dtest_psp_free(t) < 0)
+		return -1;
+	while (dat_evd_dequeue(t->cr_evd, &event) == DAT_SUCCESS)
+		if (event.event_number == DAT_CONNECTION_REQUEST_EVENT)
+			(void)CALL_TOOL("dat_cr_reject", tool_cr_reject,
+					event.event_data.cr_arrival_event_data.cr_handle);
+	return 0;
+}
+
 static int dtest_find_server(struct dtest *t)
 {
 	const struct sockaddr *remote = (const struct sockaddr *)&t->remote;
@@ -246,6 +261,8 @@ int dtest_connect(struct dtest *t)
 		return -1;
 	if (dtest_expect_connection_event(t, DAT_CONNECTION_EVENT_ESTABLISHED, DAT_TIMEOUT_INFINITE,
 					  &event) < 0)
+		return -1;
+	if (t->server && dtest_take_no_other(t) < 0)
 		return -1;
 	if (dtest_compare_parameters(t, &event.event_data.connect_event_data) < 0)
 		return -1;

@@ -144,7 +144,7 @@ struct dtest {
 	DAT_EVD_HANDLE request_evd;
 	DAT_EVD_HANDLE recv_evd;
 	DAT_EP_HANDLE ep;
-	DAT_PSP_HANDLE psp; /* NULL on the client */
+	DAT_PSP_HANDLE psp; /* NULL on the client, and once the server has one */
 
 	/* burst x size: the source of RDMA writes and pings, the sink of RDMA reads */
 	struct dtest_buffer out;

@@ -274,5 +274,8 @@ int dtest_psp_create(struct dtest *t)
 
 int dtest_psp_free(struct dtest *t)
 {
-	return t->psp ? CALL(dat_psp_free, t->psp) : 0;
+	if (t->psp && CALL(dat_psp_free, t->psp) < 0)
+		return -1;
+	t->psp = DAT_HANDLE_NULL;
+	return 0;
 }

@@ -86,8 +86,10 @@ static const char *nobody_sentence(const struct tool_attempt *attempt, const cha
 				     server, attempt->port, own);
 	return tool_sentence(text,
 			     "no program of DAT listens at %s port %" PRIu64
-			     ": start the server first, and take the address that it prints",
-			     server, attempt->port);
+			     ": start the server first, and take the address that it prints%s",
+			     server, attempt->port,
+			     attempt->one_client ? "; a server that has a client takes no other"
+						 : "");
 }
 
 const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_attempt *attempt,
@@ -98,9 +100,9 @@ const char *tool_attempt_sentence(DAT_EVENT_NUMBER event, const struct tool_atte
 
 	switch (event) {
 	case DAT_CONNECTION_EVENT_PEER_REJECTED:
-		return tool_sentence(text,
-				     "the server at %s port %" PRIu64 " refused the connection",
-				     server, attempt->port);
+		return tool_sentence(
+			text, "the server at %s port %" PRIu64 " refused the connection%s", server,
+			attempt->port, attempt->one_client ? ": it may have a client already" : "");
 	case DAT_CONNECTION_EVENT_NON_PEER_REJECTED:
 		return nobody_sentence(attempt, server, text);
 	case DAT_CONNECTION_EVENT_UNREACHABLE:

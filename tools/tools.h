@@ -187,6 +187,7 @@ struct tool_attempt {
 	const struct sockaddr *server;
 	DAT_CONN_QUAL port;
 	DAT_TIMEOUT timeout; /* of dat_ep_connect, in microseconds */
+	bool one_client;     /* the server is a dtest, which takes one client */
 };
 
 /* dat_ep_connect returned ret. */

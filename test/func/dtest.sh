@@ -323,6 +323,25 @@ killed() {
 	[[ $(grep -c ' Error' "$tmp/$other.log") == 1 ]] || rc=1
 	report $rc "dtest ${*:2}: a $1 that is killed is one cause, and has no echo"
 }
+# busy: a client of a server that has one is told, long before the test of that one is over
+busy() {
+	local rc victim
+
+	server --time 1800
+	: >"$tmp/client.log"
+	client --time 1800 2>/dev/null & # bash would print how it ended
+	until_line "$tmp/client.log" 'Size of' $!
+	dtest second -P end1 -h "$DAT_TEST_ADDR0" --wait 60
+	rc=$(($? != 1))
+	says second "no program of DAT listens at $a port $port: .*; a server that has a client \
+takes no other|the server at $a port $port refused the connection: it may have a client already" ||
+		rc=1
+	! grep -q -e FAILED -e PASSED "$tmp/client.log" || rc=1
+	victim=$(sed -n '1s/ .*//p' "$tmp/client.log")
+	kill -9 "$victim"
+	wait
+	report $rc 'a second client is told that the server may have one'
+}
 # the names that there are, and their file
 unknown() {
 	local rc=0
@@ -335,7 +354,7 @@ unknown() {
 	report $rc 'dtest -P nosuchname: status 1, and the names that there are'
 }
 
-echo 1..$((${DTEST_TRANSFERS:+-17} + 43))
+echo 1..$((${DTEST_TRANSFERS:+-17} + 44))
 beside too_late
 beside taken
 alike old_server
@@ -346,6 +365,7 @@ beside query
 beside killed client -p
 beside killed server
 beside killed server -W
+beside busy
 alike table csv
 alike table json
 alike invitation

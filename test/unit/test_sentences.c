@@ -368,6 +368,23 @@ START_TEST(an_attempt_that_ends_has_a_sentence)
 }
 END_TEST
 
+START_TEST(a_server_that_takes_one_client_may_have_it)
+{
+	const struct tool_attempt attempt = { .server = ipv4("192.0.2.1"),
+					      .port = 1,
+					      .one_client = true };
+	char text[TOOL_SENTENCE];
+
+	check_sentence(
+		tool_attempt_sentence(DAT_CONNECTION_EVENT_NON_PEER_REJECTED, &attempt, text),
+		"no program of DAT listens at 192.0.2.1 port 1: start the server first, and "
+		"take the address that it prints; a server that has a client takes no other");
+	check_sentence(tool_attempt_sentence(DAT_CONNECTION_EVENT_PEER_REJECTED, &attempt, text),
+		       "the server at 192.0.2.1 port 1 refused the connection: it may have a "
+		       "client already");
+}
+END_TEST
+
 START_TEST(localhost_is_answered_with_the_address_of_the_name)
 {
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
@@ -490,6 +507,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_sentence_ends_where_its_room_does);
 	tcase_add_test(cases, a_refused_listener_has_a_sentence);
 	tcase_add_loop_test(cases, an_attempt_that_ends_has_a_sentence, 0, COUNT(attempts));
+	tcase_add_test(cases, a_server_that_takes_one_client_may_have_it);
 	tcase_add_test(cases, localhost_is_answered_with_the_address_of_the_name);
 	tcase_add_test(cases, a_refused_connect_has_a_sentence);
 	tcase_add_test(cases, an_interface_is_known_by_its_address);
