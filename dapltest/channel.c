@@ -159,17 +159,52 @@ static enum wait_result channel_wait_connection(struct channel *channel, DAT_TIM
 	return event_wait(&patience, channel->connect_evd, limit, event, ret);
 }
 
+/* What the control connection meets is why no test takes place, which is told without @name. */
+static void channel_report_refusal(const struct channel *channel, const char *what,
+				   const char *name, const char *sentence)
+{
+	if (channel->origin.lane >= 0)
+		report_failure(&channel->origin, what, "%s%s%s", name, sentence ? ": " : "",
+			       sentence ? sentence : "");
+	else if (sentence)
+		complain(DAPLTEST ": %s", sentence);
+	else
+		complain(DAPLTEST ": %s: %s", what, name);
+}
+
+static struct tool_attempt channel_tool_attempt(const struct channel *channel,
+						const struct target *target)
+{
+	return (struct tool_attempt){ .local = channel->adapter->attr.ia_address_ptr,
+				      .server = target->address,
+				      .port = target->port,
+				      .timeout = CONNECT_TIMEOUT };
+}
+
+static int channel_request(struct channel *channel, const struct target *target)
+{
+	const struct tool_attempt attempt = channel_tool_attempt(channel, target);
+	char name[TOOL_RETURN], text[TOOL_SENTENCE];
+	DAT_RETURN ret;
+
+	/* neither the address nor the data is const in DAT */
+	ret = dat_ep_connect(channel->ep, (DAT_IA_ADDRESS_PTR)(uintptr_t)target->address,
+			     target->port, CONNECT_TIMEOUT, target->private_data_size,
+			     target->private_data, target->qos, DAT_CONNECT_DEFAULT_FLAG);
+	if (ret == DAT_SUCCESS)
+		return report_call(&channel->origin, "dat_ep_connect", ret);
+	channel_report_refusal(channel, "dat_ep_connect", tool_return_text(ret, name, sizeof(name)),
+			       tool_connect_sentence(ret, &attempt, text));
+	return -1;
+}
+
 static int channel_attempt(struct channel *channel, const struct target *target,
 			   DAT_EVENT_NUMBER *outcome)
 {
 	DAT_EVENT event;
 	DAT_RETURN ret;
 
-	/* neither the address nor the data is const in DAT */
-	if (TRY(&channel->origin, dat_ep_connect, channel->ep,
-		(DAT_IA_ADDRESS_PTR)(uintptr_t)target->address, target->port, CONNECT_TIMEOUT,
-		target->private_data_size, target->private_data, target->qos,
-		DAT_CONNECT_DEFAULT_FLAG) < 0)
+	if (channel_request(channel, target) < 0)
 		return -1;
 	/* the provider ends the attempt at its time-out; the wait is longer */
 	switch (channel_wait_connection(channel, CONNECT_TIMEOUT + PEER_TIMEOUT, &event, &ret)) {
@@ -200,27 +235,11 @@ static int channel_make_ready(struct channel *channel)
 	return channel_wait_connection(channel, retry_pause, &event, &ret) == WAIT_LATE ? 0 : -1;
 }
 
-static void channel_report_refusal(const struct channel *channel, const struct target *target,
-				   DAT_EVENT_NUMBER outcome)
-{
-	const struct tool_attempt attempt = { .local = channel->adapter->attr.ia_address_ptr,
-					      .server = target->address,
-					      .port = target->port,
-					      .timeout = CONNECT_TIMEOUT };
-	char text[TOOL_SENTENCE];
-	const char *sentence = tool_attempt_sentence(outcome, &attempt, text);
-
-	if (sentence && channel->origin.lane < 0) { /* of the control connection */
-		complain(DAPLTEST ": %s", sentence);
-		return;
-	}
-	report_failure(&channel->origin, "connect", "%s%s%s", tool_event_name(outcome),
-		       sentence ? ": " : "", sentence ? sentence : "");
-}
-
 int channel_connect(struct channel *channel, const struct target *target,
 		    int (*prepare)(struct channel *channel))
 {
+	const struct tool_attempt attempt = channel_tool_attempt(channel, target);
+	char text[TOOL_SENTENCE];
 	DAT_EVENT_NUMBER outcome;
 
 	for (unsigned tries = 1;; tries++) {
@@ -234,7 +253,8 @@ int channel_connect(struct channel *channel, const struct target *target,
 		if (channel_make_ready(channel) < 0)
 			return -1;
 	}
-	channel_report_refusal(channel, target, outcome);
+	channel_report_refusal(channel, "connect", tool_event_name(outcome),
+			       tool_attempt_sentence(outcome, &attempt, text));
 	return -1;
 }
 

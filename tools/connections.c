@@ -55,12 +55,18 @@ const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *att
 {
 	char server[NI_MAXHOST];
 
-	if (DAT_GET_TYPE(ret) != DAT_INVALID_ADDRESS)
+	switch (DAT_GET_TYPE(ret)) {
+	case DAT_INVALID_ADDRESS:
+		if (tool_interface_sentence(attempt->local, true, text))
+			return text;
+		return tool_sentence(text, "there is no way from this interface to %s",
+				     server_text(attempt, server, sizeof(server)));
+	case DAT_MODEL_NOT_SUPPORTED:
+		return tool_sentence(text, "this provider does not have this quality of service: "
+					   "leave out -R");
+	default:
 		return NULL;
-	if (tool_interface_sentence(attempt->local, true, text))
-		return text;
-	return tool_sentence(text, "there is no way from this interface to %s",
-			     server_text(attempt, server, sizeof(server)));
+	}
 }
 
 static bool address_is_loopback(const struct sockaddr *address)

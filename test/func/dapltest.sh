@@ -75,7 +75,7 @@ default_port=${default_port:-45278}
 started='' server=''
 # a run may be over within a millisecond
 statistics='Total WQE\|enough time has elapsed'
-echo 1..31
+echo 1..32
 start_server
 passes "$statistics" T -i 50 client SR 256 server RW 4096 server SR 256
 passes "$statistics" T -i 50 client SR 256 server RR 4096 server SR 256
@@ -141,6 +141,8 @@ report $? 'a server that had no failure exits with 0'
 
 refuses "no program of DAT listens at $DAT_TEST_ADDR0 port $default_port" \
 	-T T -s "$DAT_TEST_ADDR0" -D end1 client SR server SR
+refuses "^dapltest$edition: this provider does not have this quality of service" \
+	-T Q -s "$DAT_TEST_ADDR0" -D end1 -R HT
 refuses 'nosuchhost' -T Q -s nosuchhost.invalid -D end1
 
 for family in hwconn:4 endpoint:3 pz:3 mem:5 connmgt:2 queryinfo:18; do

@@ -421,6 +421,9 @@ START_TEST(a_refused_connect_has_a_sentence)
 	interface.ifa_addr = (struct sockaddr *)attempt.local;
 	check_sentence(tool_connect_sentence(DAT_INVALID_ADDRESS, &attempt, text),
 		       "the interface eth7 is down");
+	check_sentence(
+		tool_connect_sentence(DAT_CLASS_ERROR | DAT_MODEL_NOT_SUPPORTED, &attempt, text),
+		"this provider does not have this quality of service: leave out -R");
 	check_sentence(tool_connect_sentence(DAT_INVALID_STATE, &attempt, text), NULL);
 }
 END_TEST
