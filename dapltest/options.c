@@ -538,6 +538,7 @@ static void argument_file_split(struct argument_file *file)
 int argument_file_read(struct argument_file *file, const char *path, char *program)
 {
 	FILE *stream = fopen(path, "r");
+	const char *problem = NULL; /* else that of errno */
 	size_t room = 0;
 	ssize_t length;
 
@@ -547,6 +548,10 @@ int argument_file_read(struct argument_file *file, const char *path, char *progr
 	length = getdelim(&file->text, &room, '\0', stream);
 	if (length < 0 && !feof(stream))
 		goto close_stream;
+	if (length > 0 && !file->text[length - 1]) {
+		problem = "has a NUL, so it is no file of arguments";
+		goto close_stream;
+	}
 	if (length <= 0 && file->text)
 		*file->text = '\0'; /* an empty file */
 	/* program, every other byte of the text, and NULL */
@@ -555,13 +560,17 @@ int argument_file_read(struct argument_file *file, const char *path, char *progr
 		goto close_stream;
 	file->argv[0] = program;
 	argument_file_split(file);
+	if (file->argc == 1) {
+		problem = "has no arguments; a server is -T S";
+		goto close_stream;
+	}
 	(void)fclose(stream);
 	return 0;
 close_stream:
 	(void)fclose(stream);
 	argument_file_free(file);
 complain:
-	complain(DAPLTEST ": %s: %s", path, strerror(errno));
+	complain(DAPLTEST ": %s: %s", path, problem ? problem : strerror(errno));
 	return -1;
 }
 

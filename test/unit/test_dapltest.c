@@ -557,13 +557,37 @@ START_TEST(arguments_come_from_a_file)
 		ck_assert_str_eq(file.argv[i], words[i]);
 	ck_assert_ptr_null(file.argv[file.argc]);
 	argument_file_free(&file);
-	fd = scratch_file(path); /* an empty one */
-	ck_assert_int_eq(argument_file_read(&file, path, (char *)"p"), 0);
-	ck_assert_int_eq(file.argc, 1);
-	argument_file_free(&file);
 	capture();
 	ck_assert_int_eq(argument_file_read(&file, "/nonexistent", (char *)"p"), -1);
 	expect_line("/nonexistent: No such file");
+}
+END_TEST
+
+/* It would start a server, or do half of what the file has. */
+START_TEST(file_without_arguments_is_refused)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+		const char *why;
+	} files[] = {
+		{ "", 0, "has no arguments; a server is -T S" },
+		{ " \n# -T L\n", 9, "has no arguments; a server is -T S" },
+		{ "\0", 1, "has a NUL, so it is no file of arguments" },
+		{ "-T L\0-m 1", 9, "has a NUL, so it is no file of arguments" },
+	};
+
+	capture();
+	for (int i = 0; i < COUNT(files); i++) {
+		struct argument_file file;
+		char path[32], line[128];
+		int fd = scratch_file(path);
+
+		ck_assert_int_eq(write(fd, files[i].text, files[i].size), (int)files[i].size);
+		ck_assert_int_eq(argument_file_read(&file, path, (char *)"p"), -1);
+		snprintf(line, sizeof(line), PROGRAM ": %s: %s", path, files[i].why);
+		expect_line(line);
+	}
 }
 END_TEST
 
@@ -1453,6 +1477,7 @@ int main(int argc, char **argv)
 	tcase_add_test(command, defaults_are_those_that_people_know);
 	tcase_add_test(command, validation_adds_three_sends);
 	tcase_add_test(command, arguments_come_from_a_file);
+	tcase_add_test(command, file_without_arguments_is_refused);
 	tcase_add_test(wire, plan_survives_the_wire);
 	tcase_add_test(wire, a_message_that_ends_early_is_read_up_to_its_end);
 	tcase_add_test(wire, a_result_survives_the_wire);
