@@ -137,6 +137,16 @@ static int dtest_parse_number(const char *option, const char *text, unsigned min
 	return 0;
 }
 
+static int dtest_parse_format(struct dtest_options *opt, enum dtest_format format)
+{
+	if (opt->format != FORMAT_TEXT && opt->format != format) {
+		fprintf(stderr, DTEST ": --csv: not with --json\n");
+		return -1;
+	}
+	opt->format = format;
+	return 0;
+}
+
 /* Takes an option without an argument. Some of them end the run, some are without effect. */
 static int dtest_parse_flag(struct dtest_options *opt, int option)
 {
@@ -163,11 +173,9 @@ static int dtest_parse_flag(struct dtest_options *opt, int option)
 		opt->mode |= MODE_QUERY;
 		return 0;
 	case OPTION_CSV:
-		opt->format = FORMAT_CSV;
-		return 0;
+		return dtest_parse_format(opt, FORMAT_CSV);
 	case OPTION_JSON:
-		opt->format = FORMAT_JSON;
-		return 0;
+		return dtest_parse_format(opt, FORMAT_JSON);
 	case OPTION_OLD:
 		opt->old = true;
 		return 0;
@@ -237,12 +245,32 @@ static int dtest_check_memory(const struct dtest_options *opt)
 	return -1;
 }
 
+/* -q and --list only print something: neither goes with a test, nor with the other. */
+static int dtest_check_mode(const struct dtest_options *opt)
+{
+	const char *const test = opt->mode & MODE_SWEEP ? "-a" : opt->time ? "--time" : NULL;
+	const char *only = NULL, *other = test;
+
+	if (opt->mode & MODE_QUERY)
+		only = "-q";
+	if (opt->mode & MODE_LIST) {
+		other = only ? only : test;
+		only = "--list";
+	}
+	if (!only || !other)
+		return 0;
+	fprintf(stderr, DTEST ": %s: not with %s\n", only, other);
+	return -1;
+}
+
 /* Decides what depends on other options, in whatever order they are given. Returns 0 or -1. */
 static int dtest_complete_options(struct dtest_options *opt)
 {
 	const bool all_sizes = opt->mode & MODE_SWEEP, sweep = all_sizes || opt->time;
 
 	opt->one_size = sweep && !all_sizes;
+	if (dtest_check_mode(opt) < 0)
+		return -1;
 	if (opt->mode & MODE_LIST)
 		opt->mode = MODE_LIST;
 	else if (opt->mode & MODE_QUERY)

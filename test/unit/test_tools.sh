@@ -110,6 +110,11 @@ of_edition() {
 	refused "dtest$e: --csv: only with -a or --time" --csv
 	refused "dtest$e: -W: not with -w, which has no pings" -w -W -a
 	refused "dtest$e: --old: not with -a" --old -a
+	refused "dtest$e: --csv: not with --json" -a --json --csv
+	refused "dtest$e: -q: not with -a" -a -q
+	refused "dtest$e: -q: not with --time" -q --time 1
+	refused "dtest$e: --list: not with -q" -q --list
+	refused "dtest$e: --list: not with -a" --list -a
 
 	result 'the registry contains its version' \
 		"$(tr '\0' '\n' <"$top/dat/.libs/$registry" | grep -ax "$libdat [0-9.]*")" \
@@ -163,7 +168,7 @@ Error: no name of dat.conf can be opened on this host\\|"
 	tells_loss dapltest --version
 }
 
-echo 1..123
+echo 1..143
 result 'window --version prints name, package and version' \
 	"$("$top/examples/window" --version)" "window \\(dat\\) $version"
 : >"$tmp/dat.conf"
