@@ -62,8 +62,7 @@ const char *tool_connect_sentence(DAT_RETURN ret, const struct tool_attempt *att
 		return tool_sentence(text, "there is no way from this interface to %s",
 				     server_text(attempt, server, sizeof(server)));
 	case DAT_MODEL_NOT_SUPPORTED:
-		return tool_sentence(text, "this provider does not have this quality of service: "
-					   "leave out -R");
+		return tool_sentence(text, "this provider does not have this quality of service");
 	default:
 		return NULL;
 	}

@@ -175,7 +175,7 @@ const char *tool_open_sentence(DAT_RETURN ret, const char *name, char *text);
 
 /* dat.conf(5): a program opens lines of its own minor version, and of larger ones. */
 bool tool_line_is_of_edition(const DAT_PROVIDER_INFO *info);
-/* Programs of this edition do not open this line, whatever is on this host. */
+/* Why programs of this edition do not open this line, whatever is on this host. */
 const char *tool_line_sentence(const DAT_PROVIDER_INFO *info, char *text);
 
 /* dat_psp_create for this port returned ret. */

@@ -970,7 +970,7 @@ typedef struct dat_provider_info {
  * DAT_INSUFFICIENT_RESOURCES, TEVD: async_evd_qlen is above max_evd_qlen
  * DAT_INSUFFICIENT_RESOURCES, ERROR_HANDLER: the thread for asynchronous events cannot start
  * DAT_INVALID_STATE: the process is exiting, or it was forked while another thread opened or closed
- *	an IA
+ *	an IA, or was in librdmacm
  * Source: dat_ia_open(3DAT); the order of subtypes and DAT_EVD_OUT_OF_SCOPE are our choice.
  */
 DAT_RETURN dat_ia_openv(const DAT_NAME_PTR name, DAT_COUNT async_evd_qlen,

@@ -1324,7 +1324,7 @@ START_TEST(other_quality_of_service_is_refused)
 	pthread_t server = server_start("-T S -D fake -R BE");
 
 	ck_assert_int_eq(run_client("T", "-R LL client SR server SR"), -1);
-	expect_line(PROGRAM ": this provider does not have this quality of service: leave out -R");
+	expect_line(PROGRAM ": this provider does not have this quality of service");
 	ck_assert_int_eq(run_client("T", "-R BE -i 2 client SR server SR"), 0);
 	server_quit(server, "-R BE", 0);
 }

@@ -423,7 +423,7 @@ START_TEST(a_refused_connect_has_a_sentence)
 		       "the interface eth7 is down");
 	check_sentence(
 		tool_connect_sentence(DAT_CLASS_ERROR | DAT_MODEL_NOT_SUPPORTED, &attempt, text),
-		"this provider does not have this quality of service: leave out -R");
+		"this provider does not have this quality of service");
 	check_sentence(tool_connect_sentence(DAT_INVALID_STATE, &attempt, text), NULL);
 }
 END_TEST
