@@ -41,9 +41,7 @@ struct reading {
 static DAT_RETURN counters_read(DAT_HANDLE handle, int number, bool reset, struct reading *reading)
 {
 	struct obj *obj = obj_any(handle);
-	DAT_RETURN ret = NOT_COUNTED;
 	struct counter *counters;
-	struct ia *ia;
 
 	if (!obj)
 		return NOT_COUNTED;
@@ -54,16 +52,13 @@ static DAT_RETURN counters_read(DAT_HANDLE handle, int number, bool reset, struc
 		return BAD_ARG(2);
 	reading->n = (unsigned)number == reading->kind->count ? reading->kind->count : 1;
 	reading->first = reading->n == 1 ? (unsigned)number : 0;
-	ia = obj->ia;
-	mutex_lock(&ia->lock);
-	if (obj_valid(ia, handle, (DAT_HANDLE_TYPE)obj_kind(obj))) {
-		reading->ia_name = ia->provider->info.ia_name;
-		for (unsigned i = 0; i < reading->n; i++)
-			reading->values[i] = counter_read(&counters[reading->first + i], reset);
-		ret = DAT_SUCCESS;
-	}
-	mutex_unlock(&ia->lock);
-	return ret;
+	if (!obj_lock_ia(NULL, handle, (DAT_HANDLE_TYPE)obj_kind(obj)))
+		return NOT_COUNTED;
+	reading->ia_name = obj->ia->provider->info.ia_name;
+	for (unsigned i = 0; i < reading->n; i++)
+		reading->values[i] = counter_read(&counters[reading->first + i], reset);
+	mutex_unlock(&obj->ia->lock);
+	return DAT_SUCCESS;
 }
 
 DAT_RETURN counters_query(DAT_HANDLE handle, int number, DAT_UINT64 *values, bool reset)
