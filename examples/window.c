@@ -140,10 +140,6 @@ int main(int argc, char **argv)
 	DAT_DTO_COMPLETION_STATUS status;
 	DAT_RMR_HANDLE rmr;
 
-	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-		puts("window (" PACKAGE_NAME ") " PACKAGE_VERSION);
-		return 0;
-	}
 	if (argc != 3) {
 		fprintf(stderr, "usage: window SERVER-IA CLIENT-IA\n");
 		return 2;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # What an installation brings: the names of dat.conf, a dat.conf that is never overwritten, packages
-# of one version, and a provider that finds libdat however the program has loaded it. Prints TAP.
+# of one version, flags that compile the examples, and a provider that finds libdat however the
+# program has loaded it. Prints TAP.
 
 # shellcheck source=tap.sh
 . "${top_srcdir:-.}/test/unit/tap.sh"
@@ -10,7 +11,7 @@ build=${top_builddir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 
-echo 1..23
+echo 1..24
 
 # ---- the names
 
@@ -82,6 +83,19 @@ same 'the packages have the version of the libraries' \
 $(sed -n 's/^Version: *//p' "$top/rpm/dat.spec") \
 $(sed -n 's/^\*.* \([0-9.]*\)-[0-9]*$/\1/p' "$top/rpm/dat.spec" | head -n 1)" \
 	"$version $version $version"
+
+# ---- programs
+
+if command -v pkg-config >/dev/null; then
+	flags=$(pkg-config --define-variable=includedir="$top/include" --cflags "$build/dat.pc")
+	# shellcheck disable=SC2086 # flags are words
+	same 'the flags of pkg-config are enough to compile each example' \
+		"$(for code in "$top"/examples/*.c; do
+			${CC:-cc} -Wall -Werror -c -o "$tmp/example.o" "$code" $flags 2>&1
+		done)" ''
+else
+	skip 'the flags of pkg-config are enough to compile each example' 'no pkg-config'
+fi
 
 # ---- the providers
 
