@@ -92,10 +92,11 @@ static bool conf_parse_default(const char *text, struct conf_record *record)
 	return record->by_default || conf_begins_with(text, "nondefault");
 }
 
+/* To dlopen an empty name stands for the program itself. */
 static bool conf_parse_library(const char *text, struct conf_record *record)
 {
 	record->entry.library = text;
-	return true;
+	return *text != '\0';
 }
 
 /* Only its form is checked; it is no part of the key. */
@@ -129,7 +130,7 @@ static const struct conf_field {
 	{ conf_parse_api_version, "the API version must look like u1.2" },
 	{ conf_parse_thread_safety, "field 3 must be threadsafe or nonthreadsafe" },
 	{ conf_parse_default, "field 4 must be default or nondefault" },
-	{ conf_parse_library, NULL },
+	{ conf_parse_library, "the provider library must have a name" },
 	{ conf_parse_provider_version, "the provider version must look like dapl.1.2" },
 	{ conf_parse_ia_params, NULL },
 	{ conf_parse_platform_params, NULL },

@@ -91,8 +91,8 @@ static const struct {
 	{ "a quote ends a bare word", "a\"" REST "\n", "1: " ENTRY("a") },
 	{ "a quote within a bare word splits it", GOOD("a\"b"), "1! " MANY },
 	{ "a comment after such a quote", "a u1.2\"# x\n", "1! " FEW },
-	{ "empty quotes are a field", "a u1.2 nonthreadsafe default \"\" dapl.1.2 \"\" \"\"",
-	  "1: a 1.2 no [] []\n" },
+	{ "empty quotes are a field", "a u1.2 nonthreadsafe default lib dapl.1.2 \"\" \"\"",
+	  "1: a 1.2 no [lib] []\n" },
 
 	{ "seven fields", "a u1.2 nonthreadsafe default lib dapl.1.2 p\n" GOOD("b"),
 	  "1! " FEW "2: " ENTRY("b") },
@@ -142,6 +142,9 @@ static const struct {
 	{ "upper case in field 4", "a u1.2 threadsafe Default lib d.1.0 p q",
 	  "1! field 4 must be default or nondefault\n" },
 	{ "nondefault", "a u1.2 threadsafe nondefault lib d.1.0 p q", "" },
+
+	{ "an empty library", "a u1.2 threadsafe default \"\" dapl.1.2 p q\n" GOOD("b"),
+	  "1! the provider library must have a name\n2: " ENTRY("b") },
 
 	{ "another provider id", "a u1.2 threadsafe default l SUNW.1.0 \" \" \"driver_name=tavor\"",
 	  "1: a 1.2 yes [l] [ ]\n" },
