@@ -9,6 +9,9 @@
 
 #define FIELDS 8
 
+/* Some editors write it at the beginning of a file in UTF-8. */
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
 /* The line that is being parsed. */
 struct conf_record {
 	struct conf_entry entry;
@@ -223,10 +226,13 @@ static void conf_parse_line(char *text, char *end, unsigned number, const struct
 
 void conf_parse(char *text, size_t length, const struct conf_sink *sink)
 {
+	const size_t mark = sizeof(byte_order_mark) - 1;
 	char *limit = text + length;
 	unsigned number = 0;
 	char *line, *end, *next;
 
+	if (length >= mark && !memcmp(text, byte_order_mark, mark))
+		text += mark;
 	for (line = text; line < limit; line = next) {
 		end = memchr(line, '\n', (size_t)(limit - line));
 		if (!end)

@@ -26,9 +26,9 @@ struct conf_sink {
 /*
  * Parses length bytes of text and calls sink for each line, in order: entry for a line that is one,
  * refused with the reason for a line that breaks a rule, kernel for a well-formed line marked k.
- * Lines count from 1. Blank lines, comments, and well-formed lines marked nondefault are skipped.
- * The text is modified in place, up to and including the byte behind it, which must exist and may
- * have any value.
+ * Lines count from 1. Blank lines, comments, well-formed lines marked nondefault, and a byte-order
+ * mark at the beginning are skipped. The text is modified in place, up to and including the byte
+ * behind it, which must exist and may have any value.
  */
 void conf_parse(char *text, size_t length, const struct conf_sink *sink);
 

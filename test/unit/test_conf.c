@@ -53,10 +53,14 @@ static char *conf_parse_text(const char *text, size_t length)
 	return report.text;
 }
 
-/* All fields after the name, a whole line, the report on it, and the reasons of the parser. */
+/*
+ * All fields after the name, a whole line, the report on it, the byte-order mark, and the reasons
+ * of the parser.
+ */
 #define REST	    " u1.2 nonthreadsafe default lib dapl.1.2 \"p\" \"\""
 #define GOOD(name)  name REST "\n"
 #define ENTRY(name) name " 1.2 no [lib] [p]\n"
+#define MARK	    "\xef\xbb\xbf"
 #define API	    "the API version must look like u1.2\n"
 #define PROVIDER    "the provider version must look like dapl.1.2\n"
 #define FEW	    "fewer than eight fields\n"
@@ -83,6 +87,12 @@ static const struct {
 	  "3: " ENTRY("a") "4: " ENTRY("b") },
 	{ "CR at the end of the text", "a" REST "\r", "1: " ENTRY("a") },
 	{ "CR elsewhere is a character", "a\rb" REST "\n", "1: " ENTRY("a\rb") },
+	{ "a byte-order mark at the beginning", MARK GOOD("a") GOOD("b"),
+	  "1: " ENTRY("a") "2: " ENTRY("b") },
+	{ "a byte-order mark and no more", MARK, "" },
+	{ "the beginning of a byte-order mark", "\xef\xbb", "1! " FEW },
+	{ "a byte-order mark elsewhere is a character", GOOD("a") MARK GOOD("b"),
+	  "1: " ENTRY("a") "2: " MARK ENTRY("b") },
 	{ "escapes in quotes", "\"a\\\"b\\\\c\\n\"" REST "\n", "1: " ENTRY("a\"b\\cn") },
 	{ "no escapes outside quotes", "a\\\"" REST "\n", "1: " ENTRY("a\\") },
 	{ "quoted fields need no blank between them",
