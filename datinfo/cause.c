@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 
+#include <errno.h>
 #include <grp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,16 @@ static bool memlock_is_small(struct cause *cause)
 			  (unsigned long long)limit.rlim_cur / 1024) &&
 	       remedy_say(cause, "raise it in /etc/security/limits.conf, or as LimitMEMLOCK of the "
 				 "service");
+}
+
+/*
+ * Then files that are there can't be opened, so there is nothing to install. The registry and the
+ * providers of this project name the limit, the dynamic linker says what errno means.
+ */
+static bool descriptors_ran_out(const struct cause *cause)
+{
+	return strstr(cause->reason, "ulimit -n") || (strstr(cause->reason, strerror(EMFILE)) &&
+						      !strstr(cause->reason, strerror(ENFILE)));
 }
 
 /* ---- what the provider says ---- */
@@ -302,4 +313,6 @@ void cause_find(const struct host *host, const struct conf_name *name, const str
 	case PROBE_OPENED:
 		break;
 	}
+	if (descriptors_ran_out(cause))
+		remedy_say(cause, "raise the limit of descriptors (ulimit -n)");
 }

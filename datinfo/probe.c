@@ -33,15 +33,18 @@ static void quoted_print(FILE *to, const char *text)
 	fputs("\" ", to);
 }
 
-/* The dat.conf has no name in the file system, so that none is left behind. */
-static void use_line(const struct conf_name *name)
+/*
+ * The dat.conf has no name in the file system, so that none is left behind. Returns 0, or -1 with
+ * errno.
+ */
+static int use_line(const struct conf_name *name)
 {
 	int fd = memfd_create("dat.conf", 0);
 	char path[64];
 	FILE *conf = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!conf)
-		_exit(1);
+		return -1;
 	quoted_print(conf, name->name);
 	fprintf(conf, " u%u.%u %s default ", name->major, name->minor,
 		name->thread_safe ? "threadsafe" : "nonthreadsafe");
@@ -55,6 +58,13 @@ static void use_line(const struct conf_name *name)
 	tool_causes_show();
 	setenv("DAPL_DBG_DEST", "1", 1);
 	setenv("DAT_DBG_DEST", "1", 1);
+	return 0;
+}
+
+static void probe_not_tried(struct probe *probe)
+{
+	probe->stage = PROBE_NOT_TRIED;
+	snprintf(probe->message, sizeof(probe->message), "%s", strerror(errno));
 }
 
 static _Noreturn void child_main(const struct conf_name *name, bool opens,
@@ -64,8 +74,10 @@ static _Noreturn void child_main(const struct conf_name *name, bool opens,
 
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
-	use_line(name);
-	name->edition->open(name, opens, target, &probe);
+	if (use_line(name))
+		probe_not_tried(&probe);
+	else
+		name->edition->open(name, opens, target, &probe);
 	fflush(stderr);
 	_exit(write(result, &probe, sizeof(probe)) == (ssize_t)sizeof(probe) ? 0 : 1);
 }
@@ -137,12 +149,6 @@ static bool collect(int result, int output, unsigned seconds, struct probe *prob
 	text[got] = '\0';
 	keep_message(text, probe);
 	return true;
-}
-
-static void probe_not_tried(struct probe *probe)
-{
-	probe->stage = PROBE_NOT_TRIED;
-	snprintf(probe->message, sizeof(probe->message), "%s", strerror(errno));
 }
 
 /*

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..183
+echo 1..184
 
 # ---- options
 
@@ -162,6 +162,20 @@ edition 1.2
 cause 'the library of an old provider is missing' \
 	"the library can't be loaded: .*\\|replace it by libdaplcma.so.1, which takes the same .*" \
 	"$tmp/libdaplscm.so.1" 'mlx5_0 1'
+# What can't be opened is the pipes, or the line, the registry, the library.
+if [ -e "$top/datinfo/.libs/datinfo" ]; then
+	line it "$fake" fake0 >"$tmp/dat.conf"
+	# shellcheck disable=SC3045 # of "ulimit -n", which every sh of Linux has
+	result 'descriptors are few: no remedy is to install what is there' \
+		"$(for few in 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+			(ulimit -n "$few"; LD_LIBRARY_PATH=$top/dat/.libs \
+				"$top/datinfo/.libs/datinfo") 2>"$tmp/errors" |
+				told | sed -n 's/^opens .*/opens/p; 2p'
+		done | uniq)" 'raise the limit of descriptors \(ulimit -n\)\|opens'
+else
+	skip 'descriptors are few: no remedy is to install what is there' \
+		'datinfo is not linked with shared libraries'
+fi
 # The wait for it ends at once, as if 30 s were over.
 line it "$tmp/hang.so" '' >"$tmp/dat.conf"
 result 'a provider hangs' "$(LD_PRELOAD="$tmp/poll.so" "$datinfo" 2>&1 | told)" \
