@@ -96,23 +96,29 @@ static void names_print(const struct conf_file *file)
 	fputc('\n', stderr);
 }
 
-/* Tells whether every name that was asked for is there; each one that is not gets a line. */
-static bool names_exist(const struct conf_file *file, char **wanted, int count)
+/*
+ * Tells whether every name that was asked for is there; each one that is not gets a line, and is
+ * in @missing.
+ */
+static bool names_exist(const struct conf_file *file, char **wanted, int count, char missing[TEXT])
 {
-	bool all = true;
+	size_t length = 0;
 
 	for (int i = 0; i < count; i++) {
 		bool found = false;
 
 		for (size_t n = 0; n < file->count; n++)
 			found |= file->names[n].name && !strcmp(file->names[n].name, wanted[i]);
-		if (!found)
-			fprintf(stderr, "datinfo: %s has no name %s\n", file->path, wanted[i]);
-		all &= found;
+		if (found)
+			continue;
+		fprintf(stderr, "datinfo: %s has no name %s\n", file->path, wanted[i]);
+		snprintf(missing + length, TEXT - length, "%s%s",
+			 length ? ", " : "no line defines ", wanted[i]);
+		length = strlen(missing);
 	}
-	if (!all)
+	if (length)
 		names_print(file);
-	return all;
+	return !length;
 }
 
 /* Counts a name as one that does, or does not do, what is asked. */
@@ -136,19 +142,33 @@ static int result_status(const struct results *results, int wanted)
 	return results->peer && !wanted ? !results->good : results->bad > 0;
 }
 
+/* No line is looked at. With --json there is an object nevertheless. */
+static int list_none(struct report *report, const char *reason)
+{
+	report->reason = reason;
+	if (report->json) {
+		report_begin(report);
+		report_end(report);
+	}
+	return 1;
+}
+
 static int list(struct report report, char **wanted, int count)
 {
+	char missing[TEXT];
 	struct conf_file file;
 	struct host host;
 	struct results results = { .peer = report.peer };
 	int err = conf_file_read(conf_file_find(), &file);
 
+	report.file = &file;
 	if (err) {
 		fprintf(stderr, "datinfo: %s: %s; datinfo --generate prints one for this host\n",
 			file.path, conf_text_error(err));
-		return 1;
+		return list_none(&report, conf_text_error(err));
 	}
-	if (!names_exist(&file, wanted, count)) {
+	if (!names_exist(&file, wanted, count, missing)) {
+		list_none(&report, missing);
 		conf_file_free(&file);
 		return 1;
 	}
@@ -157,10 +177,10 @@ static int list(struct report report, char **wanted, int count)
 			"datinfo: %s: no line defines a name; datinfo --generate prints lines for "
 			"this host\n",
 			file.path);
+		report.reason = "no line defines a name";
 		results.bad++;
 	}
 	host_read(&host);
-	report.file = &file;
 	report.host = &host;
 	report.details = count > 0;
 	report.all |= count > 0;

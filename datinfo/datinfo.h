@@ -263,6 +263,7 @@ struct report {
 	const struct conf_file *file;
 	const struct host *host;
 	const struct peer_target *peer; /* NULL: no peer is asked */
+	const char *reason;		/* why there is no name to tell of; NULL: there may be */
 	bool json, details;
 	bool all;  /* names that do not open for like causes are printed, not counted */
 	int width; /* of the column of names */
@@ -276,8 +277,8 @@ void report_end(struct report *report);
 
 /* ---- json.c ---- */
 
-/* @peer is NULL if none is asked. */
-void json_begin(const struct conf_file *file, const struct peer_target *peer);
+/* @peer is NULL if none is asked, @reason unless there is no name to tell of. */
+void json_begin(const struct conf_file *file, const struct peer_target *peer, const char *reason);
 /* @probe is NULL for a line that was not opened. */
 void json_name(const struct host *host, const struct conf_name *name, const struct probe *probe,
 	       const char *state, const struct cause *cause);

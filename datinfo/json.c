@@ -218,7 +218,7 @@ static void line_members(const struct conf_name *name, const struct probe *probe
 		member_literal("params", "null");
 }
 
-void json_begin(const struct conf_file *file, const struct peer_target *peer)
+void json_begin(const struct conf_file *file, const struct peer_target *peer, const char *reason)
 {
 	printf("{");
 	is_first = true;
@@ -228,6 +228,7 @@ void json_begin(const struct conf_file *file, const struct peer_target *peer)
 		member_string("peer", peer->host);
 		member_number("port", peer->port);
 	}
+	member_text("reason", reason);
 	member_begin("names");
 	printf("[\n");
 	is_first = true;

@@ -189,7 +189,7 @@ static int name_width(const struct conf_file *file)
 void report_begin(struct report *report)
 {
 	if (report->json) {
-		json_begin(report->file, report->peer);
+		json_begin(report->file, report->peer, report->reason);
 	} else {
 		report->width = name_width(report->file);
 		printf("%s\n%5s %-*s %-3s %-8s %s\n", report->file->path, "line", report->width,

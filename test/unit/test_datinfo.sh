@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..184
+echo 1..185
 
 # ---- options
 
@@ -387,6 +387,24 @@ print(len({tuple(name) for name in names}), names[0]["versions"]["libfabric"],
 else
 	skip 'JSON has each line, with reason and remedy apart' 'there is no python3'
 	skip 'each line has the same members in JSON; what is not known is null' 'no python3'
+fi
+
+json_reasons() {
+	for list in "$tmp/none" "$tmp/empty" "$tmp/opens x y" "$tmp/opens one"; do
+		# shellcheck disable=SC2086 # words
+		set -- $list
+		DAT_OVERRIDE=$1 "$datinfo" --json ${2:+"$2"} ${3:+"$3"} 2>"$tmp/errors" |
+			python3 -c '
+import json, sys
+object = json.load(sys.stdin)
+print(len(object["names"]), object["reason"])' 2>&1
+	done
+}
+if python3 -c '' 2>"$tmp/out"; then
+	result 'JSON is an object without names, too, and has the reason' "$(json_reasons)" \
+		"0 No such file .*\\|0 no line defines a name\\|0 no line defines x, y\\|1 None"
+else
+	skip 'JSON is an object without names, too, and has the reason' 'no python3'
 fi
 
 # ---- hosts: a network of its own, and /sys/class and /dev as a script makes them
