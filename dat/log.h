@@ -29,7 +29,8 @@ enum libdat_log_kind {
 /*
  * Logs one line; @format has no newline. The line is "libdat[PID]: TEXT" on stderr
  * (DAT_DBG_DEST 1, the default), and "libdat: TEXT" in syslog (2); 3 is both. With DAT_DBG_TIME set
- * to a number other than 0 a line on stderr begins with the time of day. Keeps errno; %m works.
+ * to a number other than 0 a line on stderr begins with the time of day. Control characters are
+ * replaced by question marks. Keeps errno; %m works.
  */
 void libdat_log(enum libdat_log_kind kind, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../dat/conf.h"
+#include "../tools/tools.h"
 #include "../udapl/host/params.h"
 
 /* A line of a file, and the host that it is to be of use on. */
@@ -184,10 +185,12 @@ static bool key_is_repeated(struct subject *subject)
 static void fallback_print(const struct subject *subject)
 {
 	const struct conf_name *first = first_of_key(subject);
+	char library[TEXT];
 
 	if (first != subject->name && strcmp(first->library, subject->name->library) != 0)
 		printf("%s:%u: note: used only if %s of line %u can't be loaded\n",
-		       subject->file->path, subject->name->line, first->library, first->line);
+		       subject->file->path, subject->name->line,
+		       tool_text_clean(first->library, library, sizeof(library)), first->line);
 }
 
 typedef bool finding(struct subject *subject);
@@ -195,12 +198,14 @@ typedef bool finding(struct subject *subject);
 /* Prints each finding that applies to the line. Returns whether one does. */
 static bool findings_print(struct subject *subject, finding *const findings[], size_t count)
 {
+	char text[TEXT];
 	bool any = false;
 
 	for (size_t i = 0; i < count; i++) {
 		if (!findings[i](subject))
 			continue;
-		printf("%s:%u: %s\n", subject->file->path, subject->name->line, subject->text);
+		printf("%s:%u: %s\n", subject->file->path, subject->name->line,
+		       tool_text_clean(subject->text, text, sizeof(text)));
 		any = true;
 	}
 	return any;

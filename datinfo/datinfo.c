@@ -89,10 +89,13 @@ static bool is_first(const struct conf_file *file, size_t index)
 
 static void names_print(const struct conf_file *file)
 {
+	char text[TEXT];
+
 	fprintf(stderr, "The names of %s are:", file->path);
 	for (size_t i = 0; i < file->count; i++)
 		if (file->names[i].name && is_first(file, i))
-			fprintf(stderr, " %s", file->names[i].name);
+			fprintf(stderr, " %s",
+				tool_text_clean(file->names[i].name, text, sizeof(text)));
 	fputc('\n', stderr);
 }
 

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../tools/tools.h"
+
 /* ---- columns ---- */
 
 /* Prints "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox". */
@@ -56,9 +58,11 @@ static void details_print(const struct host *host, const struct probe *probe)
 {
 	const struct location at = host_locate(host, probe->address);
 	const struct versions *versions = &probe->versions;
+	char library[TEXT];
 
 	printf("      registry  %s\n      library   %s\n      provider  %s, %s\n", probe->registry,
-	       probe->library, probe->provider, probe->vendor);
+	       tool_text_clean(probe->library, library, sizeof(library)), probe->provider,
+	       probe->vendor);
 	printf("      versions  DAT %u.%u", versions->api.major, versions->api.minor);
 	version_print("provider", &versions->provider);
 	version_print("hardware", &versions->hardware);
@@ -101,8 +105,10 @@ static void columns_name(const struct report *report, const struct conf_name *na
 			 const struct probe *probe, const char *state, const struct cause *cause)
 {
 	const bool opens = probe && probe->stage == PROBE_OPENED;
+	char text[2 * TEXT];
 
-	printf("%5u %-*s ", name->line, report->width, name->refused ? "-" : name->name);
+	printf("%5u %-*s ", name->line, report->width,
+	       name->refused ? "-" : tool_text_clean(name->name, text, sizeof(text)));
 	if (name->refused)
 		printf("-   ");
 	else
@@ -113,9 +119,10 @@ static void columns_name(const struct report *report, const struct conf_name *na
 	else if (opens && !*cause->reason)
 		opened_print(report->host, probe);
 	else
-		printf("%s\n", cause->reason);
+		printf("%s\n", tool_text_clean(cause->reason, text, sizeof(text)));
 	if (*cause->remedy)
-		printf("%*s%s\n", 5 + 1 + report->width + 1 + 4 + 8 + 1, "", cause->remedy);
+		printf("%*s%s\n", 5 + 1 + report->width + 1 + 4 + 8 + 1, "",
+		       tool_text_clean(cause->remedy, text, sizeof(text)));
 	if (report->details && opens && !report->peer)
 		details_print(report->host, probe);
 }

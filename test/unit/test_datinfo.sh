@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..185
+echo 1..188
 
 # ---- options
 
@@ -235,6 +235,19 @@ result 'a line for DAT 1.3 opens' "$("$datinfo" | told)" 'opens [^|]*'
 echo 'too few' >"$tmp/dat.conf"
 result 'a bad line is listed' "$("$datinfo")" \
 	'.*\| *1 - * - *bad line fewer than eight fields'
+escape=$(printf '\033')
+{
+	line "r$escape" "lib${escape}cé.so" 0
+	line "r$escape" libnone.so 0
+	line é libnone.so 0
+} >"$tmp/dat.conf"
+result 'a terminal gets no control characters of the file: the list' \
+	"$("$datinfo" --all | tail -n +3)" \
+	".* r\\?  *1\\.2 .*: lib\\?cé.so: .* é  *1\\.2 .*"
+result 'a terminal gets no control characters of the file: the names' \
+	"$("$datinfo" none 2>&1 | tail -n 1)" '.* are: r\? é'
+result 'a terminal gets no control characters of the file: --check' \
+	"$("$datinfo" --check "$tmp/dat.conf")" '.*: used only if lib\?cé.so of line 1 .*'
 { line one "$fake" fake0; line two "$tmp/idle.so" ''; line two "$fake" fake0; } >"$tmp/dat.conf"
 result 'an unknown name lists the names and the file' "$("$datinfo" three 2>&1; echo $?)" \
 	"datinfo: $tmp/dat.conf has no name three\\|The names of $tmp/dat.conf are: one two\\|1"

@@ -289,6 +289,21 @@ START_TEST(an_unknown_name_is_told_with_those_that_the_file_has)
 }
 END_TEST
 
+/* A terminal would obey them. Other characters of UTF-8 stay. */
+START_TEST(control_characters_of_a_name_become_question_marks)
+{
+	int err_fd = stderr_capture();
+	DAT_IA_HANDLE ia;
+
+	use_conf(CONF_LINE("r\033[31m\177") CONF_LINE("\xc2\x9bm") CONF_LINE("\xc3\xa9\xc2\xa0"));
+	ck_assert_uint_eq(open_name("x\r", API_MAJOR, 0, DAT_FALSE, &ia), NO_NAME);
+	ck_assert_int_eq(captured_lines(err_fd), 1);
+	ck_assert_ptr_nonnull(strstr(output_text(err_fd), ": x?: "));
+	ck_assert_ptr_nonnull(
+		strstr(output_text(err_fd), " it has r?[31m?, ??m, \xc3\xa9\xc2\xa0\n"));
+}
+END_TEST
+
 /* More of them than the message has room for. */
 START_TEST(of_very_many_names_the_first_are_told)
 {
@@ -639,6 +654,7 @@ int main(int argc, char **argv)
 			    COUNT(no_conf_files));
 	tcase_add_test(cases, a_file_of_one_megabyte_is_read);
 	tcase_add_test(cases, an_unknown_name_is_told_with_those_that_the_file_has);
+	tcase_add_test(cases, control_characters_of_a_name_become_question_marks);
 	tcase_add_test(cases, of_very_many_names_the_first_are_told);
 	tcase_add_loop_test(cases, a_file_for_another_version_only_is_told_once, 0, 2);
 	tcase_add_test(cases, dbg_type_0_silences_errors);
