@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* datinfo --check: what is wrong in a dat.conf, found without opening a name. */
+#define _GNU_SOURCE /* for qsort_r */
 #include "datinfo.h"
 
 #include <stdarg.h>
@@ -11,10 +12,20 @@
 #include "../tools/tools.h"
 #include "../udapl/host/params.h"
 
+/* What is known of a library. */
+enum verdict {
+	VERDICT_NONE, /* it was not looked at yet */
+	VERDICT_NO_PROVIDER,
+	VERDICT_OTHER, /* it is a provider, or is missing, for example */
+};
+
 /* A line of a file, and the host that it is to be of use on. */
 struct subject {
 	const struct conf_file *file;
 	const struct conf_name *name;
+	const char *line;	       /* its text, and that of the lines behind it */
+	const struct conf_name *first; /* that has its name, version and thread safety; or itself */
+	enum verdict *verdict;	       /* of all lines with its library and edition */
 	const struct host *host;
 	char text[TEXT]; /* what is wrong with it */
 };
@@ -55,7 +66,7 @@ static bool is_typographic(const char *text)
 /* Only what begins a field was meant for a quote. */
 static bool quote_is_wrong(struct subject *subject)
 {
-	const char *line = conf_line_find(subject->file, subject->name->line);
+	const char *line = subject->line;
 	const char *end = line + strcspn(line, "\n");
 
 	for (const char *p = line; p < end && *p != '#'; p++)
@@ -93,17 +104,28 @@ static bool word_is_doubtful(struct subject *subject)
 			      field == 3 ? "threadsafe or nonthreadsafe" : "default or nondefault");
 }
 
+/* A process loads the library, which takes time, so this is done for one of its lines. */
+static bool library_is_no_provider(struct subject *subject)
+{
+	struct probe probe;
+
+	if (*subject->verdict == VERDICT_NONE) {
+		probe_library(subject->name, &probe);
+		*subject->verdict = probe.stage == PROBE_NO_PROVIDER ? VERDICT_NO_PROVIDER
+								     : VERDICT_OTHER;
+	}
+	return *subject->verdict == VERDICT_NO_PROVIDER;
+}
+
 static bool library_is_wrong(struct subject *subject)
 {
 	const struct conf_name *name = subject->name;
-	struct probe probe;
 
 	if (!name->edition)
 		return false;
 	if (provider_misplaced(name, subject->text, sizeof(subject->text)))
 		return true;
-	probe_library(name, &probe);
-	return probe.stage == PROBE_NO_PROVIDER &&
+	return library_is_no_provider(subject) &&
 	       wrong(subject, "%s is no DAT provider: it has no dat_provider_init", name->library);
 }
 
@@ -153,25 +175,9 @@ static bool port_is_wrong(struct subject *subject)
 	       wrong(subject, "field 7: %s has no port %lu", params.first, port);
 }
 
-static bool lines_share_key(const struct conf_name *a, const struct conf_name *b)
-{
-	return a->name && b->name && !strcmp(a->name, b->name) && a->major == b->major &&
-	       a->minor == b->minor && a->thread_safe == b->thread_safe;
-}
-
-/* The first line with the name, version and thread safety of this one; or this one itself. */
-static const struct conf_name *first_of_key(const struct subject *subject)
-{
-	const struct conf_name *first = subject->file->names;
-
-	while (first != subject->name && !lines_share_key(first, subject->name))
-		first++;
-	return first;
-}
-
 static bool key_is_repeated(struct subject *subject)
 {
-	const struct conf_name *first = first_of_key(subject);
+	const struct conf_name *first = subject->first;
 
 	return first != subject->name && !strcmp(first->library, subject->name->library) &&
 	       wrong(subject,
@@ -179,12 +185,12 @@ static bool key_is_repeated(struct subject *subject)
 		     first->line);
 }
 
-/* ---- all ---- */
+/* ---- one line ---- */
 
 /* A line with the key of another one and a library of its own is a fallback: this is no mistake. */
 static void fallback_print(const struct subject *subject)
 {
-	const struct conf_name *first = first_of_key(subject);
+	const struct conf_name *first = subject->first;
 	char library[TEXT];
 
 	if (first != subject->name && strcmp(first->library, subject->name->library) != 0)
@@ -228,20 +234,110 @@ static bool line_check(struct subject *subject)
 	return any;
 }
 
+/* ---- lines that have something in common ---- */
+
+static int numbers_compare(unsigned a, unsigned b)
+{
+	return (a > b) - (a < b);
+}
+
+static int keys_compare(const struct conf_name *a, const struct conf_name *b)
+{
+	int order = strcmp(a->name, b->name);
+
+	if (!order)
+		order = numbers_compare(a->major, b->major);
+	if (!order)
+		order = numbers_compare(a->minor, b->minor);
+	return order ? order : numbers_compare(a->thread_safe, b->thread_safe);
+}
+
+static int libraries_compare(const struct conf_name *a, const struct conf_name *b)
+{
+	const int order = strcmp(a->library, b->library);
+
+	return order ? order : numbers_compare(a->major, b->major);
+}
+
+typedef int comparison(const struct conf_name *a, const struct conf_name *b);
+
+/* For qsort_r: orders pointers to lines. Of those that are equal the first of the file is first. */
+static int lines_compare(const void *a, const void *b, void *compare)
+{
+	const struct conf_name *left = *(const struct conf_name *const *)a;
+	const struct conf_name *right = *(const struct conf_name *const *)b;
+	const int order = (*(comparison **)compare)(left, right);
+
+	return order ? order : numbers_compare(left->line, right->line);
+}
+
+static void *zeroed(size_t count, size_t size)
+{
+	void *memory = calloc(count + 1, size); /* or none may be NULL */
+
+	if (!memory) {
+		perror("datinfo");
+		exit(1);
+	}
+	return memory;
+}
+
+/* Returns the first of the lines that are equal to each line, which is itself for a bad one. */
+static const struct conf_name **firsts_find(const struct conf_file *file, comparison *compare)
+{
+	const struct conf_name **firsts = zeroed(file->count, sizeof(*firsts));
+	const struct conf_name **sorted = zeroed(file->count, sizeof(*sorted));
+	size_t count = 0;
+
+	for (size_t i = 0; i < file->count; i++) {
+		firsts[i] = &file->names[i];
+		if (file->names[i].name)
+			sorted[count++] = &file->names[i];
+	}
+	qsort_r(sorted, count, sizeof(*sorted), lines_compare, &compare);
+	for (size_t i = 1; i < count; i++)
+		if (!compare(sorted[i - 1], sorted[i]))
+			firsts[sorted[i] - file->names] = firsts[sorted[i - 1] - file->names];
+	free(sorted);
+	return firsts;
+}
+
+/* ---- a file ---- */
+
+/* Returns 1 if something is wrong with one of its lines, else 0. */
+static int lines_check(const struct conf_file *file, const struct host *host)
+{
+	const struct conf_name **of_key = firsts_find(file, keys_compare);
+	const struct conf_name **of_library = firsts_find(file, libraries_compare);
+	enum verdict *verdicts = zeroed(file->count, sizeof(*verdicts));
+	struct subject subject = { .file = file, .line = file->text, .host = host };
+	unsigned line = 1;
+	int bad = 0;
+
+	for (size_t i = 0; i < file->count; i++) {
+		subject.name = &file->names[i];
+		subject.line = conf_line_find(subject.line, 1 + subject.name->line - line);
+		subject.first = of_key[i];
+		subject.verdict = &verdicts[of_library[i] - file->names];
+		bad |= line_check(&subject);
+		line = subject.name->line;
+	}
+	free(verdicts);
+	free(of_library);
+	free(of_key);
+	return bad;
+}
+
 int check(const char *path, const struct host *host)
 {
 	struct conf_file file;
-	int err = conf_file_read(path, &file), bad = 0;
+	int err = conf_file_read(path, &file), bad;
 
 	if (err) {
 		fprintf(stderr, "datinfo: %s: %s\n", path, conf_text_error(err));
 		return 1;
 	}
-	for (size_t i = 0; i < file.count; i++) {
-		struct subject subject = { .file = &file, .name = &file.names[i], .host = host };
-
-		bad |= line_check(&subject);
-	}
+	bad = lines_check(&file, host);
 	if (!file.count) {
 		printf("%s: no line defines a name; datinfo --generate prints lines for this "
 		       "host\n",

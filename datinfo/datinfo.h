@@ -72,8 +72,8 @@ const char *conf_file_find(void);
 /* Reads and parses a dat.conf. Returns 0 or -errno. @path must live as long as @file. */
 int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
-/* Returns the text from the beginning of this line on. */
-const char *conf_line_find(const struct conf_file *file, unsigned line);
+/* Returns the text from the beginning of this line on. The one at @text is line 1. */
+const char *conf_line_find(const char *text, unsigned line);
 
 /* ---- providers.c ---- */
 

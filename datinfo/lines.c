@@ -102,10 +102,8 @@ int conf_file_read(const char *path, struct conf_file *file)
 	return 0;
 }
 
-const char *conf_line_find(const struct conf_file *file, unsigned line)
+const char *conf_line_find(const char *text, unsigned line)
 {
-	const char *text = file->text;
-
 	while (--line && strchr(text, '\n'))
 		text = strchr(text, '\n') + 1;
 	return text;

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..188
+echo 1..190
 
 # ---- options
 
@@ -342,6 +342,23 @@ checked 'a default with more behind it' '1: field 4 should be default or .*' \
 checked 'a library that is no provider' '1: .*/gone.so is no DAT provider: .*' \
 	"$(line it "$tmp/gone.so" 0)"
 checked 'a provider' '' "$(line it "$fake" 0)"
+cat >"$tmp/once.c" <<'END'
+#include <stdio.h>
+static void __attribute__((constructor)) once(void)
+{
+	FILE *loads = fopen(LOADS, "a");
+
+	fputs("loaded\n", loads);
+	fclose(loads);
+}
+END
+$cc -shared -fPIC -DLOADS="\"$tmp/loads\"" -o "$tmp/once.so" "$tmp/once.c" || exit 99
+for name in a b; do
+	line $name "$tmp/once.so" 0
+	line $name "$tmp/once.so" 0 | sed 's/1\.2/2.0/g'
+done >"$tmp/check"
+result '--check: each edition loads a library once' \
+	"$("$datinfo" --check "$tmp/check" >"$tmp/out"; grep -c . "$tmp/loads")" 2
 checked 'a library of the other edition' \
 	'1: libdaplcma2.so.2 is a provider of DAT 2.0, and the line is for 1.2' \
 	"$(line it libdaplcma2.so.2 'ib0 0')"
@@ -352,6 +369,8 @@ checked 'a port that no device has' '1: field 7: a device has no more than 255 p
 	"$(line it libdaplcma.so.1 'mlx5_0 256')"
 checked 'a name twice' '2: never used: line 1 has the same name, .* and library' \
 	"$(line it libnone.so 0; line it libnone.so 1)"
+checked 'names twice, in turn' '3: never used: line 1 .*\|4: never used: line 2 .*' \
+	"$(for name in a b a b; do line $name libnone.so 0; done)"
 checked 'a name for each edition' '' \
 	"$(line it libnone.so 0; line it libnone.so 0 | sed 's/u1.2/u2.0/')"
 line it libnone.so 0 >"$tmp/check"
