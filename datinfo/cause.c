@@ -168,7 +168,9 @@ static void message_tell(enum provider_kind kind, const struct probe *probe, str
 		reason_say(cause, "%s", text);
 	else
 		reason_say(cause, "dat_ia_open returned %s", probe->ret);
-	if (strstr(text, "fi_info"))
+	if (strstr(text, "FI_PROVIDER"))
+		remedy_say(cause, "unset FI_PROVIDER, or have it name this provider, too");
+	else if (strstr(text, "fi_info"))
 		remedy_say(cause, "fi_info -t FI_EP_MSG lists what libfabric has on this host");
 	else if (strstr(text, "over iWARP"))
 		remedy_say(cause, "datinfo --generate prints lines of libdaplcma for it");

@@ -159,6 +159,26 @@ START_TEST(a_provider_that_is_not_there_is_told)
 }
 END_TEST
 
+static const struct {
+	const char *setting; /* of FI_PROVIDER */
+	bool hides;
+} settings[] = {
+	{ "tcp", true },	  { "", true },
+	{ "another,", false },	  { "^another", true },
+	{ "^tcp", false },	  { "^tcp,ANOTHER", true },
+	{ "another2", true },	  { "tcp, another", true },
+	{ "tcp,Another", false }, { "^another2", false },
+};
+
+START_TEST(a_provider_that_libfabrics_variable_hides_is_told)
+{
+	setenv("FI_PROVIDER", settings[_i].setting, 1);
+	open_fails("another 127.0.0.1", DEVICE_SHORT,
+		   settings[_i].hides ? "\", so libfabric has no provider another"
+				      : "open: libfabric has no provider another");
+}
+END_TEST
+
 START_TEST(a_provider_without_a_device_is_told)
 {
 	ff_provider()->no_device = true;
@@ -299,6 +319,8 @@ int main(int argc, char **argv)
 	tcase_add_test(tcase, a_libfabric_older_than_1_11_is_told);
 	tcase_add_loop_test(tcase, signal_handlers_survive_the_load, 0, 2);
 	tcase_add_test(tcase, a_provider_that_is_not_there_is_told);
+	tcase_add_loop_test(tcase, a_provider_that_libfabrics_variable_hides_is_told, 0,
+			    COUNT(settings));
 	tcase_add_test(tcase, a_provider_without_a_device_is_told);
 	tcase_add_loop_test(tcase, a_provider_without_messages_or_rma_is_no_model_of_dat, 0, 3);
 	tcase_add_loop_test(tcase, a_provider_that_wants_memory_for_transfers_is_not_used, 0, 2);

@@ -49,7 +49,7 @@ cause() {
 	result "$dat: $1" "$("$datinfo" | told)" "unusable $2"
 }
 
-echo 1..190
+echo 1..192
 
 # ---- options
 
@@ -565,6 +565,9 @@ host_causes() {
 		"$ofi" 'tcp 2001:db8::7' 'ip link set lo up'
 	on_host 'a libfabric provider that there is not' \
 		"unusable libfabric has no provider none, .*\\|fi_info .*" "$ofi" 'none 0' :
+	on_host "libfabric's variable hides the provider" \
+		'unusable FI_PROVIDER is "psm2,verbs", so libfabric has no .* tcp\|unset .*' \
+		"$ofi" 'tcp lo' 'ip link set lo up; export FI_PROVIDER=psm2,verbs'
 	on_host 'a libfabric provider without connected endpoints' \
 		"unusable libfabric's shm has no connected endpoints .*\\|fi_.*" "$ofi" 'shm 0' :
 	on_host 'libdaplofi without params' \

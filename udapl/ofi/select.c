@@ -12,6 +12,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "host/nodes.h"
 #include "ofi.h"
@@ -194,11 +195,29 @@ static bool provider_exists(const char *provider)
 }
 
 /*
+ * Does libfabric look at no such provider? The value of FI_PROVIDER has the names of those that it
+ * looks at, with commas between them, or behind a ^ the names of all others.
+ */
+static bool provider_is_hidden(const char *provider, const char *setting)
+{
+	const bool others = *setting == '^';
+	bool named = false;
+
+	for (const char *name = setting + others; name; name = strchr(name, ',')) {
+		name += *name == ',';
+		named |= strcspn(name, ",") == strlen(provider) &&
+			 !strncasecmp(name, provider, strlen(provider));
+	}
+	return named == others;
+}
+
+/*
  * Logs why there is nothing of the provider. A dat.conf may serve many hosts, so by default nothing
  * is said of a device that this one lacks.
  */
 static int provider_missing(const char *provider)
 {
+	const char *setting = secure_getenv("FI_PROVIDER");
 	struct nodes nodes = { .state = NODES_COMPLETE };
 
 	if (provider_exists(provider)) {
@@ -213,6 +232,9 @@ static int provider_missing(const char *provider)
 		log_absent("open: %s", nodes.text);
 	else if (nodes.state != NODES_COMPLETE)
 		log_error("open: %s", nodes.text);
+	else if (setting && provider_is_hidden(provider, setting))
+		log_absent("open: FI_PROVIDER is \"%s\", so libfabric has no provider %s", setting,
+			   provider);
 	else
 		log_absent("open: libfabric has no provider %s, or that finds no device (fi_info "
 			   "-l lists its providers)",
