@@ -11,7 +11,7 @@ build=${top_builddir:-.}
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 
-echo 1..24
+echo 1..25
 
 # ---- the names
 
@@ -24,6 +24,13 @@ for name in OpenIB-cma OpenIB-cma-1 OpenIB-cma-2 OpenIB-cma-3 OpenIB-bond OpenIB
 	grep -q " $name u1.2 nonthreadsafe: " "$tmp/list" || echo "$name"
 done >"$tmp/missing"
 same 'dat.conf has the names that recipes expect' "$(cat "$tmp/missing")" ''
+DAT_OVERRIDE="$tmp/all.conf" "$build/dtest/dtest2" --list >"$tmp/list" 2>"$tmp/errors"
+for name in ofa-v2-ib0 ofa-v2-ib1 ofa-v2-eth2 ofa-v2-iwarp ofa-v2-cma-roe-eth2 \
+	ofa-v2-mlx4_0-1 ofa-v2-mlx4_0-1s ofa-v2-mlx4_0-1u ofa-v2-scm-roe-mlx4_0-1 \
+	ofa-v2-mlx5_0-1 ofa-v2-mlx5_0-1s ofa-v2-mlx5_0-1u; do
+	grep -q " $name u2.0 nonthreadsafe: " "$tmp/list" || echo "$name"
+done >"$tmp/missing"
+same 'dat.conf has the names of DAT 2.0 that recipes expect' "$(cat "$tmp/missing")" ''
 same 'the first name is the one that programs take without being told' \
 	"$(grep -v '^ *\(#\|$\)' "$top/dat.conf" | head -n 1 | cut -d ' ' -f 1)" OpenIB-cma
 

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mock_provider.h"
@@ -115,6 +116,26 @@ START_TEST(bare_name_is_found_beside_libdat)
 }
 END_TEST
 
+START_TEST(exit_with_open_ias_is_silent)
+{
+	int err_fd = stderr_capture(), status;
+	pid_t child;
+
+	use_conf(conf);
+	child = fork();
+	if (!child) {
+		struct libdat libdat = libdat_load();
+
+		libdat_open(&libdat, "m");
+		libdat_open(&libdat, "m");
+		exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_str_eq(output_text(err_fd), "");
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("dlopen");
@@ -122,6 +143,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, ro_aware_reaches_a_provider_in_local_scope);
 	tcase_add_test(cases, open_ias_survive_dlclose);
 	tcase_add_test(cases, libdat_is_never_unloaded);
+	tcase_add_test(cases, exit_with_open_ias_is_silent);
 	tcase_add_test(cases, bare_name_is_found_beside_libdat);
 	return run_cases(argc, argv);
 }
