@@ -10,7 +10,7 @@ static DAT_RETURN handle_ask_other(unsigned long handle, DAT_IA_HANDLE *ia)
 
 	provider_call_begin();
 	ask = (DAT_RETURN(*)(unsigned long, DAT_IA_HANDLE *))other_registry_find(
-		"dats_get_ia_handle");
+		"dats_get_ia_handle", OTHER_NODE);
 	provider_call_end();
 	return ask ? ask(handle, ia) : BAD_HANDLE(_IA);
 }

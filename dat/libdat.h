@@ -35,10 +35,14 @@ int datx_ia_open_ro_aware(void);
  */
 const char *datx_ia_open_line(void);
 /*
- * The registry of the other edition calls this in the child after a fork, if another thread was in
- * the dynamic linker or in a provider for it: from here on every call of this one fails, too.
+ * The registry, the one of the other edition, and our providers call this in the child after a
+ * fork, if another thread may have had a lock of the dynamic linker or of a library below the
+ * providers. These are the same for both: from here on every call of both registries fails.
  */
-void datx_registry_lose(void);
+typedef void datx_lose_fn(void);
+datx_lose_fn datx_registry_lose;
+/* The registry of the other edition gives its datx_registry_lose for ours. */
+datx_lose_fn *datx_registry_meet(datx_lose_fn *lose);
 #pragma GCC visibility pop
 
 /*
@@ -160,25 +164,30 @@ extern struct registry {
 	struct registration *registrations; /* lock */
 } registry;
 
+/* How many of registry.provider_calls are the calling thread's. */
+extern _Thread_local unsigned own_provider_calls;
+
 /*
  * These two stand around provider code and the dynamic linker: the child of a fork meanwhile must
- * know, see fork.c.
+ * know, see fork.c, and an exit waits for them.
  */
 static inline void provider_call_begin(void)
 {
 	atomic_fetch_add(&registry.provider_calls, 1);
+	own_provider_calls++;
 }
 
 static inline void provider_call_end(void)
 {
+	own_provider_calls--;
 	atomic_fetch_sub(&registry.provider_calls, 1);
 }
 
 /*
- * provider_call_begin for a call that opens or closes an IA. Returns false, and nothing has begun,
- * if the process is exiting on another thread; else provider_call_end follows.
+ * For a call that opens an IA, between provider_call_begin and provider_call_end. Returns false if
+ * the process is exiting on another thread.
  */
-bool registry_enter(void);
+bool registry_may_open(void);
 /* Returns whether the process is exiting. */
 bool registry_is_exiting(void);
 
@@ -268,21 +277,11 @@ static inline bool registry_serves(DAT_UINT32 major)
 }
 
 /*
- * Returns the other registry's function of this name, or NULL if this process has no such registry.
- * The caller stands between provider_call_begin and provider_call_end, as this asks the dynamic
- * linker.
+ * Returns the other registry's function of this name and node of versions, or NULL if this process
+ * has no such registry. It asks the dynamic linker: the caller stands between provider_call_begin
+ * and provider_call_end, or is a constructor.
  */
-void *other_registry_find(const char *function);
-/*
- * Notes whether there is another registry, for other_registry_lose. Every open and close begins
- * with this; no lock is held.
- */
-void other_registry_note(void);
-/*
- * Calls its datx_registry_lose, in the child after a fork: what a missing thread may have locked is
- * theirs in common, the dynamic linker and the libraries below the providers.
- */
-void other_registry_lose(void);
+void *other_registry_find(const char *function, const char *node);
 /*
  * Calls @function of the other registry for a provider that has called the one of this registry and
  * is not of its edition: a provider that was linked with no registry finds the functions of the one

@@ -411,10 +411,9 @@ DAT_RETURN registry_open(const char *name, struct open_request *request, DAT_EVD
 
 	if (ret != DAT_SUCCESS)
 		return ret;
-	if (!registry_enter())
-		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	other_registry_note();
-	ret = open_ia_requested(request, async_evd, ia_handle);
+	provider_call_begin();
+	ret = registry_may_open() ? open_ia_requested(request, async_evd, ia_handle)
+				  : DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 	provider_call_end();
 	return ret;
 }
@@ -453,11 +452,7 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 		libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 		return ret;
 	}
-	if (!registry_enter()) {
-		ia_slot_unretire(slot);
-		return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
-	}
-	other_registry_note();
+	provider_call_begin();
 	ret = close(purpose == IA_FOR_QUERY ? slot->query : slot->ia, arg);
 	provider_call_end();
 	libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);

@@ -6,54 +6,15 @@
 #include "libdat.h"
 #include "log.h"
 
-/* Finds the function of the other registry in a node of its versions. */
-static void *function_find(const char *function, const char *node)
+void *other_registry_find(const char *function, const char *node)
 {
-	/* It stays loaded from now on, so that what is found stays valid. */
-	void *library = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
-	void *found = NULL;
+	void *library = dlopen(OTHER_SONAME, RTLD_NOLOAD | RTLD_LAZY);
+	void *found = library ? dlvsym(library, function, node) : NULL;
 
-	if (library) {
-		found = dlvsym(library, function, node);
+	if (library && !found) /* else it stays loaded, so that what is found stays valid */
 		dlclose(library);
-	}
 	return found;
 }
-
-void *other_registry_find(const char *function)
-{
-	return function_find(function, OTHER_NODE);
-}
-
-/* ---- fork ---- */
-
-/* The other registry's datx_registry_lose; NULL: it was not there at any open or close so far. */
-static void (*_Atomic lose_other)(void);
-
-void other_registry_note(void)
-{
-	if (atomic_load(&lose_other))
-		return;
-	provider_call_begin();
-	atomic_store(&lose_other,
-		     (void (*)(void))function_find("datx_registry_lose", OTHER_DATX_NODE));
-	provider_call_end();
-}
-
-void other_registry_lose(void)
-{
-	void (*lose)(void) = atomic_load(&lose_other);
-
-	if (lose)
-		lose();
-}
-
-void datx_registry_lose(void)
-{
-	registry.end = REGISTRY_LOST;
-}
-
-/* ---- providers of the other edition ---- */
 
 DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provider,
 			       const DAT_PROVIDER_INFO *info)
@@ -63,7 +24,8 @@ DAT_RETURN other_registry_call(const char *function, const DAT_PROVIDER *provide
 
 	if (info->dapl_version_major == OTHER_MAJOR)
 		call = (DAT_RETURN(*)(const DAT_PROVIDER *,
-				      const DAT_PROVIDER_INFO *))other_registry_find(function);
+				      const DAT_PROVIDER_INFO *))other_registry_find(function,
+										     OTHER_NODE);
 	if (call)
 		return call(provider, info);
 	libdat_log(DBG_ERROR, "%s u%u.%u: %s: %s takes no provider of this version", info->ia_name,

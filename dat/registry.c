@@ -368,7 +368,7 @@ DAT_RETURN registry_lock(void)
 	libdat_mutex_unlock(&registry.lock);
 	if (end == REGISTRY_LOST)
 		libdat_log(DBG_ERROR, "this process was forked while another thread opened or "
-				      "closed an IA, so it can use none");
+				      "closed an IA, or was in a provider, so it can use none");
 	return DAT_ERROR(DAT_INVALID_STATE, DAT_NO_SUBTYPE);
 }
 
@@ -376,7 +376,9 @@ DAT_RETURN registry_lock(void)
 
 #define EXIT_PATIENCE 1000 /* ms */
 
-/* The thread that exits; it may still open and close, in handlers of the program. */
+_Thread_local unsigned own_provider_calls;
+
+/* The thread that exits; it may still open, in handlers of the program. */
 static pthread_t exiting_thread;
 static atomic_bool exiting;
 
@@ -385,37 +387,47 @@ bool registry_is_exiting(void)
 	return atomic_load(&exiting);
 }
 
-bool registry_enter(void)
+static bool others_open_or_close(void)
 {
-	provider_call_begin();
-	if (!atomic_load(&exiting) || pthread_equal(exiting_thread, pthread_self()))
-		return true;
-	provider_call_end();
-	return false;
+	return registry.end != REGISTRY_LOST && registry.provider_calls > own_provider_calls;
 }
 
 /*
  * Libraries below the providers free what they have when the process exits, libfabric among them,
- * also while another thread opens or closes an IA. So an exit waits until those are through, but
- * not for long, and no other one begins.
+ * also while another thread opens or closes an IA. So an exit waits until none has done so for a
+ * moment, but not for long: between an open and the close that follows a thread is in neither. No
+ * other open begins.
  */
 static void exit_wait(void)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
+	unsigned quiet = 0;
 
 	exiting_thread = pthread_self();
 	atomic_store(&exiting, true);
-	for (int i = 0; i < EXIT_PATIENCE && registry.provider_calls > 0; i++) {
-		if (registry.end != REGISTRY_LIVES)
-			break; /* who is counted may not exist in this child */
+	if (!others_open_or_close())
+		return;
+	for (unsigned i = 0; i < EXIT_PATIENCE && quiet < 2; i++) {
 		nanosleep(&ms, NULL);
+		quiet = others_open_or_close() ? 0 : quiet + 1;
 	}
 }
 
-/* It is called before the destructors of all libraries. Without memory there is no such wait. */
-static void __attribute__((constructor)) exit_handler_add(void)
+/*
+ * The handler has to be called before the destructors of libraries: so it is added after the
+ * program has started, because the latest one is called first. Without memory there is none.
+ */
+static void exit_handler_add(void)
 {
 	(void)atexit(exit_wait);
+}
+
+bool registry_may_open(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, exit_handler_add);
+	return !atomic_load(&exiting) || pthread_equal(exiting_thread, pthread_self());
 }
 
 /*
@@ -429,16 +441,46 @@ static void __attribute__((destructor)) registry_close(void)
 
 /* ---- fork ---- */
 
+/* The other registry's datx_registry_lose; NULL: this process does not have it. */
+static datx_lose_fn *_Atomic lose_other;
+
+datx_lose_fn *datx_registry_meet(datx_lose_fn *lose)
+{
+	atomic_store(&lose_other, lose);
+	return datx_registry_lose;
+}
+
+/*
+ * The registry that is loaded later introduces the two. A library is loaded by one thread at a
+ * time, which may call the dynamic linker here; in a call of the consumer that could be a deadlock.
+ */
+static void __attribute__((constructor)) registries_meet(void)
+{
+	datx_lose_fn *(*meet)(datx_lose_fn *) = (datx_lose_fn * (*)(datx_lose_fn *))
+		other_registry_find("datx_registry_meet", OTHER_DATX_NODE);
+
+	if (meet)
+		atomic_store(&lose_other, meet(datx_registry_lose));
+}
+
+void datx_registry_lose(void)
+{
+	datx_lose_fn *other = atomic_load(&lose_other);
+
+	if (atomic_exchange(&registry.end, REGISTRY_LOST) != REGISTRY_LOST && other)
+		other();
+}
+
 void registry_after_fork(void)
 {
 	const bool was_held = !libdat_mutex_reset(&registry.lock);
 
 	pthread_cond_init(&registry.idle, NULL);
 	registry.conf_is_read_now = false;
-	if (was_held || registry.provider_calls > 0) {
-		registry.end = REGISTRY_LOST;
-		other_registry_lose();
-	}
+	if (!pthread_equal(exiting_thread, pthread_self()))
+		atomic_store(&exiting, false);
+	if (was_held || registry.provider_calls > 0)
+		datx_registry_lose();
 }
 
 /* ---- registrations ---- */

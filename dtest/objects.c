@@ -220,6 +220,7 @@ int dtest_check_burst(struct dtest *t)
 {
 	DAT_IA_ATTR attr = { .max_dto_per_ep = 0 };
 	char text[TOOL_SENTENCE];
+	DAT_COUNT most;
 
 	if (t->opt.mode == MODE_SWEEP)
 		return 0;
@@ -227,8 +228,13 @@ int dtest_check_burst(struct dtest *t)
 		return -1;
 	if (attr.max_dto_per_ep <= 0 || dtest_requests(t) <= attr.max_dto_per_ep)
 		return 0;
-	dtest_explain(tool_sentence(text, "this device takes -B %d at most",
-				    (attr.max_dto_per_ep - REQUESTS) / REQUESTS_OF_BURST));
+	most = (attr.max_dto_per_ep - REQUESTS) / REQUESTS_OF_BURST;
+	if (most >= 1)
+		dtest_explain(tool_sentence(text, "this device takes -B %d at most", most));
+	else
+		dtest_explain(tool_sentence(text,
+					    "this device takes %d requests of an endpoint: too few",
+					    attr.max_dto_per_ep));
 	return -1;
 }
 

@@ -848,7 +848,6 @@ DAT_RETURN dat_ia_query(DAT_IA_HANDLE ia, DAT_EVD_HANDLE *async_evd, DAT_IA_ATTR
  * DAT_INVALID_PARAMETER, ARG2: flags is neither of the two
  * DAT_INVALID_STATE, IA_IN_USE: graceful, and objects remain, or another instance uses its
  *	asynchronous EVD
- * DAT_INVALID_STATE: the process is exiting on another thread
  * Source: dat_ia_close(3DAT)
  */
 DAT_RETURN dat_ia_close(DAT_IA_HANDLE ia, DAT_CLOSE_FLAGS flags);

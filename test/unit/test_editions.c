@@ -567,6 +567,24 @@ START_TEST(a_fork_beside_an_open_of_one_edition_concerns_the_other)
 }
 END_TEST
 
+/* The provider of one edition knows of a lock of a library that both may be over. */
+START_TEST(a_fork_beside_a_call_of_one_provider_concerns_the_other)
+{
+	const struct registry_library *busy = of_edition[_i], *other = of_edition[!_i];
+	const char *const names[] = { "a", "b" };
+
+	load(&one, RTLD_LOCAL);
+	load(&two, RTLD_LOCAL);
+	use_conf(LINE("a", "u1.2", FAKE_FOLDER "/libfakedat.so", "fake0 0")
+			 LINE("b", "u2.0", FAKE_FOLDER "/libfakedat2.so", "fake0 0"));
+	(void)opened_by(other, names[!_i]);
+	ck_assert_uint_eq(status_in_child(other, names[!_i]), DAT_SUCCESS);
+	setenv("FAKE_IN_CALL", "1", 1);
+	(void)opened_by(busy, names[_i]);
+	ck_assert_uint_eq(status_in_child(other, names[!_i]), 0x80070000U);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("editions");
@@ -589,8 +607,11 @@ int main(int argc, char **argv)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	case_skip(cases, a_fork_beside_an_open_of_one_edition_concerns_the_other,
 		  "a sanitizer's allocator does not work in a child of a process with threads");
+	case_skip(cases, a_fork_beside_a_call_of_one_provider_concerns_the_other,
+		  "a sanitizer's allocator does not work in a child of a process with threads");
 #else
 	tcase_add_loop_test(cases, a_fork_beside_an_open_of_one_edition_concerns_the_other, 0, 2);
+	tcase_add_loop_test(cases, a_fork_beside_a_call_of_one_provider_concerns_the_other, 0, 2);
 #endif
 	return run_cases(argc, argv);
 }

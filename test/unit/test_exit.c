@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/wait.h>
 
 #include "libdat.h"
 #include "mock_provider.h"
@@ -67,14 +68,14 @@ static DAT_RETURN open_slow(DAT_IA_HANDLE *ia)
 	return dat_ia_open((char *)"slow", 8, &evd, ia);
 }
 
-/* No other open or close begins. */
+/* No other open begins. */
 static void *open_during_exit(void *unused)
 {
 	DAT_IA_HANDLE ia, more;
 
 	ck_assert_uint_eq(open_slow(&ia), DAT_SUCCESS);
 	ck_assert_uint_eq(open_slow(&more), INVALID_STATE);
-	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), INVALID_STATE);
+	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	return unused;
 }
 
@@ -100,6 +101,48 @@ START_TEST(an_exit_waits_for_an_open_of_another_thread)
 		;
 	opener_started = true;
 	ck_assert_int_eq(pthread_create(&thread, NULL, proceed_during_exit, NULL), 0);
+	ck_assert_int_eq(pthread_detach(thread), 0);
+	exit(0);
+}
+END_TEST
+
+/* ---- a fork as the process exits ---- */
+
+static DAT_RETURN open_quick(void)
+{
+	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
+	DAT_IA_HANDLE ia;
+
+	return dat_ia_open((char *)"quick", 8, &evd, &ia);
+}
+
+static void *fork_and_open(void *status)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(open_quick() == DAT_SUCCESS ? 0 : 1);
+	if (waitpid(pid, status, 0) != pid)
+		*(int *)status = -1;
+	return NULL;
+}
+
+/* After the registry's handler, because it was added before that. */
+static void fork_on_another_thread(void)
+{
+	pthread_t thread;
+	int status = -1;
+
+	if (pthread_create(&thread, NULL, fork_and_open, &status) || pthread_join(thread, NULL))
+		_exit(3);
+	_exit(status ? 4 : 0);
+}
+
+START_TEST(a_child_that_is_forked_as_its_parent_exits_opens_its_own)
+{
+	use_conf(MOCK("quick", ""));
+	ck_assert_int_eq(atexit(fork_on_another_thread), 0);
+	ck_assert_uint_eq(open_quick(), DAT_SUCCESS);
 	exit(0);
 }
 END_TEST
@@ -110,5 +153,11 @@ int main(int argc, char **argv)
 
 	tcase_add_exit_test(cases, calls_after_the_registrys_destructor_are_refused, 1);
 	tcase_add_test(cases, an_exit_waits_for_an_open_of_another_thread);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	case_skip(cases, a_child_that_is_forked_as_its_parent_exits_opens_its_own,
+		  "a sanitizer's allocator does not work in a child of a process with threads");
+#else
+	tcase_add_test(cases, a_child_that_is_forked_as_its_parent_exits_opens_its_own);
+#endif
 	return run_cases(argc, argv);
 }

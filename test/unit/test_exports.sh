@@ -52,14 +52,14 @@ exports() {
 want_libdat() {
 	exports DAT_1.2 dat_ $standard
 	exports DAT_1.2 dats_ get_ia_handle
-	exports DATX_1.0 datx_ ia_open_line ia_open_ro_aware registry_lose
+	exports DATX_1.0 datx_ ia_open_line ia_open_ro_aware registry_lose registry_meet
 }
 # shellcheck disable=SC2086 # lists
 want_libdat2() {
 	exports DAT_2.0 dat_ $standard extension_op
 	exports DAT_2.0 dats_ get_ia_handle
 	exports DATX_2.0 dat_ $declared
-	exports DATX_2.0 datx_ ia_open_line ia_open_ro_aware registry_lose
+	exports DATX_2.0 datx_ ia_open_line ia_open_ro_aware registry_lose registry_meet
 }
 
 # The dynamic symbols that are defined, without those that stand for the version nodes.

@@ -5,9 +5,15 @@
  * that is used in the child: it begins without objects, and the parent's stay the parent's. So no
  * call there can wait for a thread that does not exist, or change what the kernel has for the
  * parent. Opens are refused where a thread that is missing was inside one, by libdat (dat/fork.c),
- * or in another call that may hold a lock of a library below (tp_was_in_call).
+ * or in another call that may hold a lock of a library below (tp_was_in_call). The provider of the
+ * other edition may be over the same library, so the registries learn of that, too.
  */
+#include <dlfcn.h>
+
 #include "entry.h"
+
+/* NULL: the registry is none of this project. Fixed once there is an IA. */
+static void (*registry_lose)(void);
 
 /*
  * The handler in the child. The thread that forked may be one that is to be cancelled, but not
@@ -16,9 +22,12 @@
 static void provider_after_fork(void)
 {
 	CANCEL_FORBIDDEN;
+	const bool lost = tp_was_in_call();
 
 	log_after_fork();
-	providers_after_fork(tp_was_in_call());
+	providers_after_fork(lost);
+	if (lost && registry_lose)
+		registry_lose();
 	async_evds_after_fork();
 	cookies_after_fork();
 	objects_after_fork();
@@ -27,6 +36,7 @@ static void provider_after_fork(void)
 /* It fails only without memory, and then a fork is as safe as without this file. */
 static void fork_handler_add(void)
 {
+	registry_lose = (void (*)(void))dlvsym(RTLD_DEFAULT, "datx_registry_lose", REGISTRY_NODE);
 	(void)pthread_atfork(NULL, NULL, provider_after_fork);
 }
 
