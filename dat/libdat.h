@@ -135,6 +135,7 @@ struct registration {
 	const struct conf_key *key;
 	struct registration *next; /* registry.lock */
 	unsigned users;		   /* registry.lock; opens in progress and open IAs */
+	atomic_flag opened; /* an open was tried, and has loaded what is below the provider */
 };
 
 /* Why every call of the registry fails. Once it fails, it does so for good. */
@@ -190,6 +191,8 @@ static inline void provider_call_end(void)
 bool registry_may_open(void);
 /* Returns whether the process is exiting. */
 bool registry_is_exiting(void);
+/* Has an exit wait for opens and closes before it calls what the libraries of now have added. */
+void exit_handler_add(void);
 
 /*
  * Takes registry.lock and reads dat.conf if that was not done yet. On success the caller holds the

@@ -107,6 +107,7 @@ static bool key_load(struct conf_key *key)
 	key->init = (DAT_PROVIDER_INIT_FUNC)dlsym(library, DAT_PROVIDER_INIT_FUNC_STR);
 	key->fini = (DAT_PROVIDER_FINI_FUNC)dlsym(library, DAT_PROVIDER_FINI_FUNC_STR);
 	key->loaded = line;
+	exit_handler_add();
 	return true;
 }
 
@@ -311,7 +312,7 @@ static void registration_put(struct registration *registration)
 }
 
 /* Writes *async_evd on success only, whatever the provider does with its variable. */
-static DAT_RETURN open_call_provider(const struct registration *registration,
+static DAT_RETURN open_call_provider(struct registration *registration,
 				     struct open_request *request, DAT_EVD_HANDLE *async_evd,
 				     DAT_IA_HANDLE *ia)
 {
@@ -328,6 +329,8 @@ static DAT_RETURN open_call_provider(const struct registration *registration,
 	ret = request->ask
 		      ? request->ask(registration, request, ia)
 		      : registration->ia_open(request->want.ia_name, request->async_qlen, &evd, ia);
+	if (!atomic_flag_test_and_set(&registration->opened))
+		exit_handler_add();
 	provider_call_end();
 	open_ro_aware = previous;
 	open_line = previous_line;
@@ -454,10 +457,10 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 	}
 	provider_call_begin();
 	ret = close(purpose == IA_FOR_QUERY ? slot->query : slot->ia, arg);
-	provider_call_end();
 	libdat_log_result(DBG_CONSUMER, ret, "%s(%p)", call, ia_handle);
 	if (ret != DAT_SUCCESS) {
 		ia_slot_unretire(slot);
+		provider_call_end();
 		return ret;
 	}
 	key = slot->key;
@@ -465,6 +468,7 @@ DAT_RETURN registry_close_ia(DAT_IA_HANDLE ia_handle, enum ia_purpose purpose, c
 	ia_slot_free(slot);
 	registration_put(registration);
 	key_put(key);
+	provider_call_end();
 	return DAT_SUCCESS;
 }
 

@@ -400,9 +400,12 @@ static bool others_open_or_close(void)
  */
 static void exit_wait(void)
 {
+	NO_CANCELLATION;
 	const struct timespec ms = { .tv_nsec = 1000000 };
 	unsigned quiet = 0;
 
+	if (atomic_load(&exiting))
+		return; /* it was added more than once */
 	exiting_thread = pthread_self();
 	atomic_store(&exiting, true);
 	if (!others_open_or_close())
@@ -414,10 +417,10 @@ static void exit_wait(void)
 }
 
 /*
- * The handler has to be called before the destructors of libraries: so it is added after the
- * program has started, because the latest one is called first. Without memory there is none.
+ * The handler has to be called before the destructors of libraries, and before handlers of theirs:
+ * the latest one is called first. Without memory there is none.
  */
-static void exit_handler_add(void)
+void exit_handler_add(void)
 {
 	(void)atexit(exit_wait);
 }
@@ -447,6 +450,8 @@ static datx_lose_fn *_Atomic lose_other;
 datx_lose_fn *datx_registry_meet(datx_lose_fn *lose)
 {
 	atomic_store(&lose_other, lose);
+	if (registry.end == REGISTRY_LOST)
+		lose();
 	return datx_registry_lose;
 }
 

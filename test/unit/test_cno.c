@@ -1038,6 +1038,22 @@ START_TEST(no_notification_is_lost)
 }
 END_TEST
 
+/* A thread that is cancelled can't say how many events are left. */
+START_TEST(a_cancelled_evd_wait_leaves_its_events_to_the_cno)
+{
+	struct waiter waiter = { .evd = software_evd_on(cno),
+				 .timeout = DAT_TIMEOUT_INFINITE,
+				 .threshold = 2 };
+
+	waiter_start(&waiter);
+	post_se(waiter.evd, 1);
+	fake_wait_idle(1);
+	ck_assert_int_eq(pthread_cancel(waiter.thread), 0);
+	ck_assert_ptr_eq(consumer_thread_join(waiter.thread), PTHREAD_CANCELED);
+	ck_assert_ptr_eq(take_notification(), waiter.evd);
+}
+END_TEST
+
 static void add_cno_software_cases(void)
 {
 	TCase *cases = tcase_create("software");
@@ -1103,6 +1119,7 @@ static void add_cno_cancellation_cases(void)
 	tcase_add_loop_test(cases, a_cancelled_cno_wait_leaves_the_cno_as_if_it_had_returned, 0,
 			    COUNT(cancel_types));
 	tcase_add_loop_test(cases, a_cancelled_waiter_passes_its_trigger_on, 0, 2);
+	tcase_add_test(cases, a_cancelled_evd_wait_leaves_its_events_to_the_cno);
 	tcase_add_loop_test(cases, a_waiter_may_be_cancelled_while_its_cno_is_destroyed, 0, 10);
 }
 

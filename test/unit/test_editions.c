@@ -585,6 +585,32 @@ START_TEST(a_fork_beside_a_call_of_one_provider_concerns_the_other)
 }
 END_TEST
 
+START_TEST(a_registry_that_is_loaded_in_such_a_child_opens_nothing)
+{
+	DAT_RETURN *status = mmap(NULL, sizeof(*status), PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct registry_library *busy = _i ? &two : &one, *other = _i ? &one : &two;
+	static const char *const names[] = { "a", "b" };
+	DAT_IA_HANDLE ia;
+	pid_t pid;
+
+	load(busy, RTLD_LOCAL);
+	use_conf(LINE("a", "u1.2", FAKE_FOLDER "/libfakedat.so", "fake0 0")
+			 LINE("b", "u2.0", FAKE_FOLDER "/libfakedat2.so", "fake0 0"));
+	setenv("FAKE_IN_CALL", "1", 1);
+	(void)opened_by(busy, names[_i]);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		load(other, RTLD_LOCAL);
+		*status = open_as(other, names[!_i], other, &ia);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	ck_assert_uint_eq(*status, 0x80070000U);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("editions");
@@ -609,9 +635,12 @@ int main(int argc, char **argv)
 		  "a sanitizer's allocator does not work in a child of a process with threads");
 	case_skip(cases, a_fork_beside_a_call_of_one_provider_concerns_the_other,
 		  "a sanitizer's allocator does not work in a child of a process with threads");
+	case_skip(cases, a_registry_that_is_loaded_in_such_a_child_opens_nothing,
+		  "a sanitizer's allocator does not work in a child of a process with threads");
 #else
 	tcase_add_loop_test(cases, a_fork_beside_an_open_of_one_edition_concerns_the_other, 0, 2);
 	tcase_add_loop_test(cases, a_fork_beside_a_call_of_one_provider_concerns_the_other, 0, 2);
+	tcase_add_loop_test(cases, a_registry_that_is_loaded_in_such_a_child_opens_nothing, 0, 2);
 #endif
 	return run_cases(argc, argv);
 }

@@ -890,10 +890,37 @@ START_TEST(a_request_may_arrive_during_a_modify)
 }
 END_TEST
 
+/* The consumer has their buffers back, so no message may be placed there. */
+START_TEST(receives_that_a_failed_queue_pair_has_flushed_are_not_posted_again)
+{
+	static struct pair pair;
+	struct side *client = &pair.client, *server = &pair.server;
+	DAT_EP_PARAM param = { .ep_attr.max_recv_dtos = 20 };
+
+	side_open(client, "fake0");
+	side_open(server, "fake1");
+	post_recv(client, 1, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	post_recv(client, 2, 64, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	fake_break_qp(((struct ep *)client->ep)->qp);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->recv_evd, 2, DAT_DTO_ERR_FLUSHED);
+	ck_dat(ep_modify(client->ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &param));
+	post_recv(client, 3, 0, 64, DAT_COMPLETION_DEFAULT_FLAG);
+	connect_eps(client, client->ep, server, server->ep);
+	post_send(server, 4, 0, 8, DAT_COMPLETION_DEFAULT_FLAG);
+	expect_dto(server->request_evd, 4, DAT_DTO_SUCCESS);
+	expect_dto(client->recv_evd, 3, DAT_DTO_SUCCESS);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_no_event(client->recv_evd);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-	TCase *cases = tcase_create("dat_ep_modify");
+	TCase *cases = tcase_create("dat_ep_modify"), *alone = tcase_create("a failed queue pair");
 
+	tcase_add_test(alone, receives_that_a_failed_queue_pair_has_flushed_are_not_posted_again);
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_loop_test(cases, an_endpoint_of_the_provider_is_completed_and_accepted, 0, 2);
 	tcase_add_test(cases, an_endpoint_of_the_provider_costs_the_device_what_any_does);

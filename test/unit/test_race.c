@@ -1781,6 +1781,32 @@ START_TEST(a_waiter_that_is_woken_twice_can_be_woken_again)
 }
 END_TEST
 
+/* The waiter finds the EVD waitable again, and leaves all the same. */
+START_TEST(a_waiter_leaves_an_evd_that_was_unwaitable_for_a_moment)
+{
+	struct waiter waiter = { .timeout = DAT_TIMEOUT_INFINITE, .threshold = 1 };
+
+	side_open(client, "fake0");
+	waiter.evd = side_create_evd(client, 4, DAT_EVD_SOFTWARE_FLAG);
+	for (int i = 0; i < 2; i++) {
+		waiter_start(&waiter);
+		race_hold(RACE_WOKEN, waiter.evd);
+		ck_dat(evd_set_unwaitable(waiter.evd));
+		race_wait_held();
+		ck_dat(evd_clear_unwaitable(waiter.evd));
+		race_release(NULL);
+		ck_dat_is(waiter_join(&waiter), BAD_STATE(EVD_UNWAITABLE));
+	}
+	/* the next one stays */
+	waiter_start(&waiter);
+	fake_wait_idle(1);
+	post_se(waiter.evd, 1);
+	ck_dat(waiter_join(&waiter));
+	ck_dat(evd_free(waiter.evd));
+	side_close(client);
+}
+END_TEST
+
 /* ---- posts, and the end of the connection ---- */
 
 static DAT_RETURN race_send(uint64_t n)
@@ -2167,6 +2193,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, no_event_names_an_endpoint_that_is_being_freed);
 	tcase_add_test(cases, a_freed_endpoint_leaves_no_work);
 	tcase_add_test(cases, a_waiter_that_is_woken_twice_can_be_woken_again);
+	tcase_add_test(cases, a_waiter_leaves_an_evd_that_was_unwaitable_for_a_moment);
 	tcase_add_test(cases, a_bind_that_meets_the_end_of_the_connection_is_flushed_once);
 	tcase_add_loop_test(cases, a_post_that_meets_the_end_of_the_connection_is_flushed_once, 0,
 			    2 * COUNT(posts));

@@ -51,6 +51,29 @@ void early_recvs_free(struct ep *ep)
 	spin_unlock(&ep->recv_lock);
 }
 
+static const struct early_recv *early_recv_after(const struct early_recv *recv)
+{
+	return (const struct early_recv *)((const char *)recv + early_recv_size(recv->nsge));
+}
+
+/*
+ * If the queue pair fails, receives are flushed, the oldest ones first; those that the consumer has
+ * back are not to be posted again.
+ */
+static void early_recvs_drop_flushed(struct ep *ep)
+{
+	struct early_recvs *early = &ep->early;
+	const struct early_recv *kept = (const struct early_recv *)early->records;
+	const unsigned used = ring_used(&ep->recvs);
+
+	assert_locked(&ep->recv_lock);
+	for (; early->count > used; early->count--)
+		kept = early_recv_after(kept);
+	early->size -= (size_t)((const char *)kept - early->records);
+	if (early->size)
+		memmove(early->records, kept, early->size);
+}
+
 /*
  * While a connection is begun receives may complete, and be posted again, before the state tells
  * it. Then the endpoint can't be modified any more, and what is beyond the limit need not be
@@ -60,11 +83,16 @@ void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 		      DAT_COMPLETION_FLAGS flags)
 {
 	struct early_recvs *early = &ep->early;
-	struct early_recv *recv = (struct early_recv *)(early->records + early->size);
+	struct early_recv *recv;
 
 	assert_locked(&ep->recv_lock);
-	if (!early->records || ep_has_been_connected(ep) || early->count >= ep->recvs.limit)
+	if (!early->records || ep_has_been_connected(ep))
 		return;
+	if (early->count >= ep->recvs.limit)
+		early_recvs_drop_flushed(ep);
+	if (early->count >= ep->recvs.limit)
+		return;
+	recv = (struct early_recv *)(early->records + early->size);
 	recv->cookie = cookie;
 	recv->flags = flags;
 	recv->nsge = nsge;
@@ -73,15 +101,13 @@ void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 	early->count++;
 }
 
-static const struct early_recv *early_recv_after(const struct early_recv *recv)
-{
-	return (const struct early_recv *)((const char *)recv + early_recv_size(recv->nsge));
-}
-
-bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr)
+bool early_recvs_fit(struct ep *ep, const DAT_EP_ATTR *attr)
 {
 	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
 
+	spin_lock(&ep->recv_lock);
+	early_recvs_drop_flushed(ep);
+	spin_unlock(&ep->recv_lock);
 	if (ep->early.count > (unsigned)attr->max_recv_dtos)
 		return false;
 	for (unsigned i = 0; i < ep->early.count; i++, recv = early_recv_after(recv))

@@ -198,8 +198,8 @@ DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep 
  * one.
  */
 void early_recvs_free(struct ep *ep);
-/* Says whether an endpoint with those attributes would take all of them. */
-bool early_recvs_fit(const struct ep *ep, const DAT_EP_ATTR *attr);
+/* Says whether an endpoint with those attributes would take all of them that are outstanding. */
+bool early_recvs_fit(struct ep *ep, const DAT_EP_ATTR *attr);
 /* Posts those of @ep to @next, too. Returns DAT_SUCCESS, or what the device says. */
 DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next);
 

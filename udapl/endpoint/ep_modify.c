@@ -133,7 +133,7 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 /* ---- the call ---- */
 
 /* Refuses what the early receives do not fit. They keep the flags with which they were posted. */
-static DAT_RETURN recvs_refused(const struct ep *ep, const DAT_EP_ATTR *attr)
+static DAT_RETURN recvs_refused(struct ep *ep, const DAT_EP_ATTR *attr)
 {
 	if (!early_recvs_fit(ep, attr))
 		return BAD_ARG(3);

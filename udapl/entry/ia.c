@@ -12,16 +12,24 @@
 
 /* ---- open ---- */
 
+static int (*ask_ro_aware)(void);
+
+static void ask_ro_aware_find(void)
+{
+	ask_ro_aware = (int (*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_ro_aware", REGISTRY_NODE);
+}
+
 /*
  * Says whether the IA is opened under an RO_AWARE_ name. Only this project's registries have the
- * symbol, which answers during dat_ia_open. A process may have those of both editions.
+ * symbol, which answers during dat_ia_open. A process may have those of both editions. The dynamic
+ * linker is asked once: a library that is being unloaded may wait for a thread that opens.
  */
 static bool opened_ro_aware(void)
 {
-	int (*ro_aware)(void) = (int (*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_ro_aware",
-						      REGISTRY_NODE);
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	return ro_aware && ro_aware();
+	pthread_once(&once, ask_ro_aware_find);
+	return ask_ro_aware && ask_ro_aware();
 }
 
 static struct ia *ia_alloc(struct provider *provider, bool thread_safe)

@@ -768,6 +768,8 @@ static DAT_RETURN waitable_change(DAT_EVD_HANDLE handle, bool waitable)
 		evd->slow_path &= ~(unsigned)EVD_UNWAITABLE;
 	} else {
 		evd->slow_path |= EVD_UNWAITABLE;
+		if (evd->slow_path & EVD_WAITER)
+			evd->slow_path |= EVD_TURNED_AWAY;
 		evd_wake_locked(evd);
 	}
 	spin_unlock(&evd->lock);

@@ -266,6 +266,8 @@ HOT DAT_RETURN evd_dequeue(DAT_EVD_HANDLE evd, DAT_EVENT *event)
 
 /* The wait has no result yet; also the status of one that timed out. */
 #define STILL_WAITING DAT_ERROR(DAT_TIMEOUT_EXPIRED, 0)
+/* The thread is cancelled, so nobody is told of the events that came while it was the waiter. */
+#define CANCELLED DAT_ERROR(DAT_INTERRUPTED_CALL, 1)
 
 /* Writes what the call returns: on success the oldest event, and in any case how many are left. */
 static DAT_RETURN wait_result_locked(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event,
@@ -302,12 +304,18 @@ static DAT_RETURN wait_look(struct evd *evd, bool *drained)
 	*drained = evd_take_completions_relock(evd, &notified);
 	if (evd->slow_path & EVD_CLOSING)
 		ret = DAT_ERROR(DAT_ABORT, 0);
-	else if (evd->slow_path & EVD_UNWAITABLE)
+	else if (evd->slow_path & EVD_TURNED_AWAY)
 		ret = BAD_STATE(EVD_UNWAITABLE);
 	else if (wait_satisfied_locked(evd, notified))
 		ret = DAT_SUCCESS;
 	run_release_unlock(evd);
 	return ret;
+}
+
+static void waiter_forget_locked(struct evd *evd)
+{
+	assert_locked(&evd->lock);
+	evd->slow_path &= ~(unsigned)(EVD_WAITER | EVD_TURNED_AWAY);
 }
 
 /* wait_leave_unlock of a waiter that is expelled: its last access, because the EVD is destroyed. */
@@ -318,7 +326,7 @@ static DAT_RETURN wait_leave_expelled(struct evd *evd, DAT_COUNT *nmore)
 	mutex_lock(&ia->lock);
 	spin_lock(&evd->lock);
 	*nmore = (DAT_COUNT)evd->queue.count;
-	evd->slow_path &= ~(unsigned)EVD_WAITER;
+	waiter_forget_locked(evd);
 	spin_unlock(&evd->lock);
 	pthread_cond_broadcast(&ia->waiter_left);
 	mutex_unlock(&ia->lock);
@@ -347,7 +355,9 @@ static DAT_RETURN wait_leave_unlock(struct evd *evd, DAT_RETURN ret, DAT_EVENT *
 		return wait_leave_expelled(evd, nmore);
 	}
 	ret = wait_result_locked(evd, ret, event, nmore);
-	evd->slow_path &= ~(unsigned)EVD_WAITER;
+	waiter_forget_locked(evd);
+	if (ret == CANCELLED && evd->notifying)
+		evd_notify_locked(evd);
 	run_release_unlock(evd);
 	return ret;
 }
@@ -403,14 +413,17 @@ static DAT_RETURN wait_end(struct evd *evd, DAT_RETURN ret, DAT_EVENT *event, DA
 	return wait_leave_unlock(evd, ret, event, nmore);
 }
 
-/* The thread was cancelled while it slept: the wait ends as if the call had returned. */
+/*
+ * The thread was cancelled while it slept: the wait ends as if the call had returned, and events
+ * that are left trigger the CNO.
+ */
 static void wait_cancelled(void *arg)
 {
 	CANCEL_FORBIDDEN;
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 
-	(void)wait_end(arg, DAT_ERROR(DAT_INTERRUPTED_CALL, 0), &event, &nmore);
+	(void)wait_end(arg, CANCELLED, &event, &nmore);
 }
 
 /* What a thread in dat_evd_wait sleeps on. */

@@ -40,6 +40,7 @@ enum evd_slow_path {
 	EVD_RECEIVES = 1 << 5,	  /* events of shared receive queues are queued */
 	/* an asynchronous event was dropped, and that was not reported yet */
 	EVD_OVERFLOWED = 1 << 6,
+	EVD_TURNED_AWAY = 1 << 7, /* it was made unwaitable, so its waiter leaves, come what may */
 };
 
 /*
