@@ -145,7 +145,6 @@ void tp_dev_close(struct tp_dev *dev)
 	free(dev);
 }
 
-/* Forgets all devices. */
 static bool in_call;
 
 void fake_be_in_call(void)
@@ -158,6 +157,7 @@ bool tp_was_in_call(void)
 	return in_call;
 }
 
+/* Forgets all devices. */
 void tp_dev_after_fork(struct tp_dev *dev)
 {
 	(void)dev;

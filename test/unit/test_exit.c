@@ -61,11 +61,11 @@ static void __attribute__((destructor)) free_what_an_opener_uses(void)
 		_exit(pthread_join(opener, NULL) || !opened ? 2 : 0);
 }
 
-static DAT_RETURN open_slow(DAT_IA_HANDLE *ia)
+static DAT_RETURN open_named(const char *name, DAT_IA_HANDLE *ia)
 {
 	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
 
-	return dat_ia_open((char *)"slow", 8, &evd, ia);
+	return dat_ia_open((char *)name, 8, &evd, ia);
 }
 
 /* No other open begins. */
@@ -73,8 +73,8 @@ static void *open_during_exit(void *unused)
 {
 	DAT_IA_HANDLE ia, more;
 
-	ck_assert_uint_eq(open_slow(&ia), DAT_SUCCESS);
-	ck_assert_uint_eq(open_slow(&more), INVALID_STATE);
+	ck_assert_uint_eq(open_named("slow", &ia), DAT_SUCCESS);
+	ck_assert_uint_eq(open_named("slow", &more), INVALID_STATE);
 	ck_assert_uint_eq(dat_ia_close(ia, DAT_CLOSE_ABRUPT_FLAG), DAT_SUCCESS);
 	return unused;
 }
@@ -108,20 +108,13 @@ END_TEST
 
 /* ---- a fork as the process exits ---- */
 
-static DAT_RETURN open_quick(void)
-{
-	DAT_EVD_HANDLE evd = DAT_HANDLE_NULL;
-	DAT_IA_HANDLE ia;
-
-	return dat_ia_open((char *)"quick", 8, &evd, &ia);
-}
-
 static void *fork_and_open(void *status)
 {
 	pid_t pid = fork();
+	DAT_IA_HANDLE ia;
 
 	if (!pid)
-		_exit(open_quick() == DAT_SUCCESS ? 0 : 1);
+		_exit(open_named("quick", &ia) == DAT_SUCCESS ? 0 : 1);
 	if (waitpid(pid, status, 0) != pid)
 		*(int *)status = -1;
 	return NULL;
@@ -140,9 +133,11 @@ static void fork_on_another_thread(void)
 
 START_TEST(a_child_that_is_forked_as_its_parent_exits_opens_its_own)
 {
+	DAT_IA_HANDLE ia;
+
 	use_conf(MOCK("quick", ""));
 	ck_assert_int_eq(atexit(fork_on_another_thread), 0);
-	ck_assert_uint_eq(open_quick(), DAT_SUCCESS);
+	ck_assert_uint_eq(open_named("quick", &ia), DAT_SUCCESS);
 	exit(0);
 }
 END_TEST

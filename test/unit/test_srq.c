@@ -1153,29 +1153,31 @@ static void take_first(void *unused)
 	dequeue_receive(0, 0, DAT_DTO_SUCCESS);
 }
 
-/* A consumer takes an event while the completed receives are counted, and then the posted ones. */
-START_TEST(an_event_that_is_taken_meanwhile_does_not_hide_a_low_watermark)
+/*
+ * Three of so many posted receives have completed. A consumer takes the event of one while the
+ * completed receives are counted, and then the posted ones.
+ */
+static void set_lw_beside_a_dequeue(unsigned posted)
 {
-	for (unsigned n = 0; n < 3; n++)
+	for (unsigned n = 0; n < posted; n++)
 		post_to_srq(n);
 	for (unsigned n = 0; n < 3; n++)
 		send_from(from[0], n, PIECE);
 	race_call(RACE_COUNT, srq, take_first, NULL);
 	ck_dat(srq_set_lw(srq, 2));
 	ck_assert(race_happened(RACE_COUNT));
+}
+
+START_TEST(an_event_that_is_taken_meanwhile_does_not_hide_a_low_watermark)
+{
+	set_lw_beside_a_dequeue(3);
 	expect_watermark();
 }
 END_TEST
 
 START_TEST(an_event_that_is_taken_meanwhile_does_not_make_a_watermark_low)
 {
-	for (unsigned n = 0; n < 5; n++)
-		post_to_srq(n);
-	for (unsigned n = 0; n < 3; n++)
-		send_from(from[0], n, PIECE);
-	race_call(RACE_COUNT, srq, take_first, NULL);
-	ck_dat(srq_set_lw(srq, 2));
-	ck_assert(race_happened(RACE_COUNT));
+	set_lw_beside_a_dequeue(5);
 	expect_no_event(server->async_evd);
 }
 END_TEST
