@@ -98,9 +98,9 @@ struct dat_lmr_param {
 };
 
 /*
- * Called with its instance data and the EVD that triggered the CNO last, on a thread of the
- * provider, which does nothing else meanwhile. It must not block or free DAT objects.
- * DAT_HANDLE_NULL: the IA was closed, or the last EVD of the CNO was freed.
+ * Called with its instance data and the EVD that triggered the CNO last, of those that the CNO
+ * still has, on a thread of the provider, which does nothing else meanwhile. It must not block or
+ * free DAT objects. DAT_HANDLE_NULL: the IA was closed, or the last EVD of the CNO was freed.
  */
 typedef void (*DAT_AGENT_FUNC)(DAT_PVOID instance_data, DAT_EVD_HANDLE evd);
 

@@ -801,6 +801,97 @@ START_TEST(an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_c
 }
 END_TEST
 
+/*
+ * The agent runs when the caller lets it: until then the service thread is busy with that of
+ * another CNO, which came first.
+ */
+static void wait_for_sem(DAT_PVOID sem, DAT_EVD_HANDLE evd)
+{
+	(void)evd;
+	ck_assert_int_eq(sem_wait(sem), 0);
+}
+
+static void hold_agents(sem_t *until)
+{
+	DAT_OS_WAIT_PROXY_AGENT agent = { .instance_data = until,
+					  .proxy_agent_func = wait_for_sem };
+	DAT_CNO_HANDLE other;
+
+	ck_assert_int_eq(sem_init(until, 0, 0), 0);
+	ck_dat(cno_create(side.ia, agent, &other));
+	post_se(software_evd_on(other), 1);
+}
+
+/* Of the trigger that is left there is no latch any more (1), or no event (2). */
+START_TEST(a_later_evd_that_is_freed_takes_no_call_of_an_agent_along)
+{
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
+	sem_t release;
+
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	hold_agents(&release);
+	post_se(first, 1);
+	if (_i & 1)
+		ck_assert_ptr_eq(take_notification(), first);
+	if (_i & 2)
+		expect_se(first, 1);
+	post_se(second, 1);
+	ck_dat(evd_free(second));
+	sem_post(&release);
+	expect_agent_calls(1, first);
+}
+END_TEST
+
+START_TEST(an_agent_is_told_the_latest_trigger_of_evds_that_are_left)
+{
+	static const struct {
+		unsigned freed; /* bits of the EVDs */
+		unsigned told;
+	} cases[] = { { 0, 0 }, { 1 << 0, 2 }, { 1 << 1, 0 }, { 1 << 2, 0 }, { 5, 1 }, { 6, 0 } };
+	static const unsigned triggers[] = { 0, 1, 2, 0 };
+	DAT_EVD_HANDLE evds[3];
+	sem_t release;
+
+	for (unsigned i = 0; i < COUNT(evds); i++)
+		evds[i] = software_evd_on(cno);
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	hold_agents(&release);
+	for (unsigned i = 0; i < COUNT(triggers); i++)
+		post_se(evds[triggers[i]], i);
+	for (unsigned i = COUNT(evds); i-- > 0;)
+		if (cases[_i].freed & 1u << i)
+			ck_dat(evd_free(evds[i]));
+	sem_post(&release);
+	expect_agent_calls(1, evds[cases[_i].told]);
+}
+END_TEST
+
+/* It is set again after it was called (0), or before it was, by the consumer (1). */
+START_TEST(an_agent_that_is_set_again_is_called_for_no_earlier_trigger)
+{
+	DAT_EVD_HANDLE first = software_evd_on(cno), second = software_evd_on(cno);
+	sem_t release;
+
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	if (_i == 1)
+		hold_agents(&release);
+	post_se(first, 1);
+	if (_i == 0) {
+		expect_agent_calls(1, first);
+		hold_agents(&release);
+	}
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	post_se(second, 1);
+	ck_dat(evd_free(second));
+	sem_post(&release);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(seen.calls, _i == 0);
+	post_se(first, 2);
+	fake_wait_idle(0);
+	ck_assert_uint_eq(seen.calls, 1 + (_i == 0));
+}
+END_TEST
+
 START_TEST(freeing_the_last_evd_calls_the_agent)
 {
 	DAT_EVD_HANDLE evd = software_evd_on(cno);
@@ -809,6 +900,25 @@ START_TEST(freeing_the_last_evd_calls_the_agent)
 	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
 	ck_dat(evd_free(evd));
 	expect_agent_calls(1, DAT_HANDLE_NULL);
+}
+END_TEST
+
+/* The one that came has triggered the CNO: if it stays (1), it is named in that one call. */
+START_TEST(an_agent_is_told_that_the_last_evd_is_gone_though_another_came)
+{
+	DAT_EVD_HANDLE evd = software_evd_on(cno);
+	sem_t release;
+
+	seen.evd = POISON;
+	ck_dat(cno_modify_agent(cno, agent_for(NULL)));
+	hold_agents(&release);
+	ck_dat(evd_free(evd));
+	evd = software_evd_on(cno);
+	post_se(evd, 1);
+	if (_i == 0)
+		ck_dat(evd_modify_cno(evd, DAT_HANDLE_NULL));
+	sem_post(&release);
+	expect_agent_calls(1, _i ? evd : DAT_HANDLE_NULL);
 }
 END_TEST
 
@@ -1091,7 +1201,13 @@ static void add_cno_software_cases(void)
 	tcase_add_loop_test(
 		cases, an_agent_is_called_for_the_other_evd_if_one_is_destroyed_before_the_call, 0,
 		2);
+	tcase_add_loop_test(cases, a_later_evd_that_is_freed_takes_no_call_of_an_agent_along, 0, 4);
+	tcase_add_loop_test(cases, an_agent_is_told_the_latest_trigger_of_evds_that_are_left, 0, 6);
+	tcase_add_loop_test(cases, an_agent_that_is_set_again_is_called_for_no_earlier_trigger, 0,
+			    2);
 	tcase_add_test(cases, freeing_the_last_evd_calls_the_agent);
+	tcase_add_loop_test(cases, an_agent_is_told_that_the_last_evd_is_gone_though_another_came,
+			    0, 2);
 	tcase_add_test(cases, no_notification_is_lost);
 }
 

@@ -23,28 +23,28 @@ static void agent_run(struct work *work)
 	struct evd *evd;
 
 	spin_lock(&cno->lock);
-	evd = cno->agent_evd;
-	if (cno->agent_due) {
+	evd = cno->callers;
+	if (cno_agent_is_due_locked(cno)) {
 		agent = cno->agent;
 		cno->agent = (DAT_OS_WAIT_PROXY_AGENT){ 0 };
 	}
-	cno->agent_due = false;
+	cno_agent_settle_locked(cno);
 	spin_unlock(&cno->lock);
 	if (cno_has_agent(&agent))
 		agent.proxy_agent_func(agent.instance_data, evd);
 }
 
-/* Wakes all waiters, and calls the agent once, without an EVD. */
+/* Wakes all waiters, and calls the agent once, without an EVD: it has none any more. */
 static void wake_all(struct cno *cno)
 {
 	spin_lock(&cno->lock);
+	debug_assert(!cno->callers);
 	cno_set_latch_locked(cno, NULL);
 	cno->broadcasts++;
 	while (cno->wait_list)
 		cno_wake_locked(cno, cno->wait_list);
 	if (cno_has_agent(&cno->agent)) {
-		cno->agent_evd = NULL;
-		cno->agent_due = true;
+		cno->agent_released = true;
 		service_queue_work(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);
@@ -70,30 +70,12 @@ static bool trigger_backlog(struct evd *evd)
 }
 
 /*
- * Makes up for what others have missed because of an EVD that was in the latch, or that the agent
- * was to be called with, and is gone: their triggers, or, of the one that has the latch, the call
- * of the agent.
- */
-static void trigger_others_locked(struct cno *cno)
-{
-	struct evd *latched;
-
-	assert_locked(&cno->obj.ia->lock);
-	spin_lock(&cno->lock);
-	latched = cno->latched;
-	spin_unlock(&cno->lock);
-	if (latched)
-		evd_trigger_backlog_locked(latched);
-	(void)cno_visit_missed_locked(cno, trigger_backlog);
-}
-
-/*
  * The CNO forgets an EVD, whose lock is held. Returns whether events of others may have triggered
  * nothing because of it.
  */
 static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 {
-	bool latched, due;
+	bool latched;
 
 	assert_locked(&evd->lock);
 	spin_lock(&cno->lock);
@@ -101,11 +83,9 @@ static bool cno_forget_locked(struct cno *cno, struct evd *evd)
 	latched = cno->latched == evd;
 	if (latched)
 		cno_set_latch_locked(cno, NULL);
-	due = cno->agent_due && cno->agent_evd == evd;
-	if (due)
-		cno->agent_due = false; /* it stays attached */
+	cno_caller_remove_locked(cno, evd); /* the agent, if it is due no more, stays attached */
 	spin_unlock(&cno->lock);
-	return latched || due;
+	return latched;
 }
 
 void cno_detach_locked(struct cno *cno, bool freed)
@@ -123,7 +103,7 @@ void cno_detach_locked(struct cno *cno, bool freed)
 void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
 {
 	struct cno *before;
-	bool missed;
+	bool missed; /* the latch was cleared: those that found it set trigger now */
 
 	assert_locked(&evd->obj.ia->lock);
 	spin_lock(&evd->lock);
@@ -135,7 +115,7 @@ void cno_replace_locked(struct evd *evd, struct cno *cno, bool freed)
 	if (evd->cq)
 		watch_move_locked(&evd->watch, cno ? &cno->watch : NULL);
 	if (missed)
-		trigger_others_locked(before);
+		(void)cno_visit_missed_locked(before, trigger_backlog);
 	if (before)
 		cno_detach_locked(before, freed);
 }
@@ -392,7 +372,7 @@ void cno_expel_waiters_relock(struct cno *cno)
 	wake_all(cno);
 	spin_lock(&cno->lock);
 	cno->closing = true;
-	while (cno->waiters || cno->agent_due) {
+	while (cno->waiters || cno_agent_is_due_locked(cno)) {
 		spin_unlock(&cno->lock);
 		cond_wait_relock(&ia->waiter_left, &ia->lock);
 		spin_lock(&cno->lock);
@@ -444,7 +424,7 @@ DAT_RETURN cno_modify_agent(DAT_CNO_HANDLE handle, DAT_OS_WAIT_PROXY_AGENT agent
 		return BAD_HANDLE(CNO);
 	spin_lock(&cno->lock);
 	cno->agent = agent;
-	cno->agent_due = false; /* by a trigger of before, which does not call this one */
+	cno_agent_settle_locked(cno); /* a trigger of before does not call this one */
 	spin_unlock(&cno->lock);
 	if (cno_has_agent(&agent)) {
 		watch_take_back(&cno->watch);

@@ -29,6 +29,10 @@ void cno_enlist_locked(struct cno *cno, struct wait_entry *entry);
 void cno_delist_locked(struct cno *cno, struct wait_entry *entry);
 /* Takes @evd from the list of those that missed a trigger, if it is there. */
 void cno_missed_remove_locked(struct cno *cno, struct evd *evd);
+/* Takes @evd from the list of those that the agent is to be called for, if it is there. */
+void cno_caller_remove_locked(struct cno *cno, struct evd *evd);
+/* The agent is called, or is another one: it is due for no trigger of before. */
+void cno_agent_settle_locked(struct cno *cno);
 
 /* ---- cno_trigger.c: cno->lock is not held ---- */
 
@@ -51,6 +55,13 @@ static inline void cno_set_latch_locked(struct cno *cno, struct evd *evd)
 		wakefd_signal(cno->fd);
 	else
 		wakefd_clear(cno->fd);
+}
+
+/* Returns whether the agent is to be called. cno->lock is held. */
+static inline bool cno_agent_is_due_locked(const struct cno *cno)
+{
+	assert_locked(&cno->lock);
+	return cno->callers || cno->agent_released;
 }
 
 /* Returns whether there is an agent: DAT_OS_WAIT_PROXY_AGENT_NULL is none. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What an event does to a CNO: a latch that EVDs set and dat_cno_wait takes, a one-shot proxy agent
- * beside it, and the EVDs that have missed a trigger, because the latch was set.
+ * beside it with the EVDs that it is to be called for, and those that have missed a trigger,
+ * because the latch was set.
  */
 #include "base/race.h"
 #include "cno.h"
@@ -112,6 +113,39 @@ unsigned cno_visit_missed_locked(struct cno *cno, bool (*visit)(struct evd *))
 	return yes;
 }
 
+/* ---- EVDs that have the agent called ---- */
+
+void cno_caller_remove_locked(struct cno *cno, struct evd *evd)
+{
+	assert_locked(&cno->lock);
+	if (!evd->back_caller)
+		return;
+	*evd->back_caller = evd->next_caller;
+	if (evd->next_caller)
+		evd->next_caller->back_caller = evd->back_caller;
+	evd->back_caller = NULL;
+}
+
+/* The agent is to be called, with @evd, unless another one triggers the CNO before the call. */
+static void caller_add_locked(struct cno *cno, struct evd *evd)
+{
+	assert_locked(&cno->lock);
+	cno_caller_remove_locked(cno, evd);
+	evd->next_caller = cno->callers;
+	evd->back_caller = &cno->callers;
+	if (evd->next_caller)
+		evd->next_caller->back_caller = &evd->next_caller;
+	cno->callers = evd;
+}
+
+void cno_agent_settle_locked(struct cno *cno)
+{
+	assert_locked(&cno->lock);
+	while (cno->callers)
+		cno_caller_remove_locked(cno, cno->callers);
+	cno->agent_released = false;
+}
+
 /* ---- triggering ---- */
 
 void cno_trigger_locked(struct cno *cno, struct evd *evd)
@@ -126,8 +160,7 @@ void cno_trigger_locked(struct cno *cno, struct evd *evd)
 			cno_wake_locked(cno, cno->wait_list);
 	}
 	if (cno_has_agent(&cno->agent)) {
-		cno->agent_evd = evd;
-		cno->agent_due = true;
+		caller_add_locked(cno, evd);
 		service_queue_work(cno->obj.ia, &cno->work);
 	}
 	spin_unlock(&cno->lock);

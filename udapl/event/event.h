@@ -124,8 +124,9 @@ struct evd {
 	bool listens;	    /* the waiter; to the connection manager, see attend_wait_begin */
 	uint64_t due;	    /* the waiter; when it calls attend_wait_ready in any case */
 	struct watch watch; /* its completion channel */
-	struct evd *next_missed, **back_missed; /* cno->lock; on the list of its CNO, else NULL */
-	struct cno *cno;			/* ia->lock and lock */
+	/* cno->lock; on the lists of its CNO, else NULL */
+	struct evd *next_missed, **back_missed, *next_caller, **back_caller;
+	struct cno *cno; /* ia->lock and lock */
 	/* lock; DAT_EVD_STATE_CONFIG_* that follows from the roles, 0 while there are none */
 	unsigned config;
 	unsigned notify_roles, solicited_roles; /* lock; attached roles that ask for these modes */
@@ -336,9 +337,10 @@ struct cno {
 	bool closing;		       /* lock; abrupt close */
 	unsigned evds;		       /* ia->lock; how many EVDs refer to it */
 	DAT_OS_WAIT_PROXY_AGENT agent; /* lock; one-shot */
-	bool agent_due;		       /* lock; it is to be called */
-	struct evd *agent_evd;	       /* lock; the EVD to call it with */
-	struct work work;	       /* runs the agent on the service thread, unlocked */
+	/* lock; EVDs whose triggers it is to be called for, the latest, which it is told, first */
+	struct evd *callers;
+	bool agent_released; /* lock; it is to be called in any case: all EVDs were gone */
+	struct work work;    /* runs the agent on the service thread, unlocked */
 	/* an epoll set, with the completion channels of its EVDs */
 	struct watch watch;
 	/*
