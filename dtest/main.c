@@ -248,7 +248,10 @@ static int dtest_check_memory(const struct dtest_options *opt)
 /* -q and --list only print something: neither goes with a test, nor with the other. */
 static int dtest_check_mode(const struct dtest_options *opt)
 {
-	const char *const test = opt->mode & MODE_SWEEP ? "-a" : opt->time ? "--time" : NULL;
+	const char *const test = opt->mode & MODE_SWEEP ? "-a"
+				 : opt->time		? "--time"
+				 : opt->write_only	? "-w"
+							: NULL;
 	const char *only = NULL, *other = test;
 
 	if (opt->mode & MODE_QUERY)

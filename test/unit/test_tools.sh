@@ -113,8 +113,10 @@ of_edition() {
 	refused "dtest$e: --csv: not with --json" -a --json --csv
 	refused "dtest$e: -q: not with -a" -a -q
 	refused "dtest$e: -q: not with --time" -q --time 1
+	refused "dtest$e: -q: not with -w" -w -q
 	refused "dtest$e: --list: not with -q" -q --list
 	refused "dtest$e: --list: not with -a" --list -a
+	refused "dtest$e: --list: not with -w" --list -w
 
 	result 'the registry contains its version' \
 		"$(tr '\0' '\n' <"$top/dat/.libs/$registry" | grep -ax "$libdat [0-9.]*")" \
@@ -168,7 +170,7 @@ Error: no name of dat.conf can be opened on this host\\|"
 	tells_loss dapltest --version
 }
 
-echo 1..142
+echo 1..150
 : >"$tmp/dat.conf"
 export DAT_OVERRIDE="$tmp/dat.conf"
 plain datinfo --help
