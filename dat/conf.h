@@ -42,5 +42,10 @@ void conf_parse(char *text, size_t length, const struct conf_sink *sink);
 int conf_text_read(const char *path, char **text, size_t *length);
 /* Returns the words for what conf_text_read has returned. */
 const char *conf_text_error(int err);
+/*
+ * Makes a question mark of each byte of a control character, which dat.conf may have, and a
+ * terminal would obey.
+ */
+void conf_text_clean(char *text);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the text of dat.conf, if it is a regular file of a size that such a file has. */
+/*
+ * Reads the text of dat.conf, if it is a regular file of a size that such a file has, and makes
+ * text of it fit for a terminal.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -92,4 +95,14 @@ int conf_text_read(const char *path, char **text, size_t *length)
 const char *conf_text_error(int err)
 {
 	return err == -CONF_NOT_REGULAR ? "it is no regular file" : strerror(-err);
+}
+
+void conf_text_clean(char *text)
+{
+	for (char *at = text; *at; at++) {
+		if (at[0] == '\xc2' && (at[1] & 0xe0) == 0x80) /* U+0080 to U+009F */
+			at[0] = at[1] = '?';
+		else if ((unsigned char)*at < ' ' || *at == '\x7f')
+			*at = '?';
+	}
 }

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "conf.h"
 #include "lock.h"
 #include "log.h"
 
@@ -122,17 +123,6 @@ static void dbg_line_add_origin(struct dbg_line *line)
 	dbg_line_add(line, REGISTRY_NAME "[%ld]: ", (long)getpid());
 }
 
-/* A terminal obeys control characters, which a dat.conf may have. U+0080 to U+009F are some. */
-static void dbg_line_clean(struct dbg_line *line)
-{
-	for (char *at = line->text; *at; at++) {
-		if (at[0] == '\xc2' && (at[1] & 0xe0) == 0x80)
-			at[0] = at[1] = '?';
-		else if ((unsigned char)*at < ' ' || *at == '\x7f')
-			*at = '?';
-	}
-}
-
 /* The whole line is one write, because several processes of a job often share a terminal. */
 static void dbg_line_write(struct dbg_line *line)
 {
@@ -155,7 +145,7 @@ static void dbg_emit(enum libdat_log_kind kind, const DAT_RETURN *ret, const cha
 	dbg_line_vadd(&line, format, args);
 	if (ret)
 		dbg_line_add_result(&line, *ret);
-	dbg_line_clean(&line);
+	conf_text_clean(line.text);
 	if ((dbg_settings.destination & DBG_DEST_SYSLOG) && !dbg_libc_is_locked) {
 		dbg_in_libc++;
 		syslog(kind == DBG_ERROR ? LOG_ERR : LOG_DEBUG, REGISTRY_NAME ": %s", text);

@@ -4,12 +4,10 @@
 #include "datinfo.h"
 
 #include <stdarg.h>
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "../dat/conf.h"
-#include "../tools/tools.h"
 #include "../udapl/host/params.h"
 
 /* What is known of a library. */
@@ -196,7 +194,7 @@ static void fallback_print(const struct subject *subject)
 	if (first != subject->name && strcmp(first->library, subject->name->library) != 0)
 		printf("%s:%u: note: used only if %s of line %u can't be loaded\n",
 		       subject->file->path, subject->name->line,
-		       tool_text_clean(first->library, library, sizeof(library)), first->line);
+		       conf_printable(first->library, library, sizeof(library)), first->line);
 }
 
 typedef bool finding(struct subject *subject);
@@ -211,7 +209,7 @@ static bool findings_print(struct subject *subject, finding *const findings[], s
 		if (!findings[i](subject))
 			continue;
 		printf("%s:%u: %s\n", subject->file->path, subject->name->line,
-		       tool_text_clean(subject->text, text, sizeof(text)));
+		       conf_printable(subject->text, text, sizeof(text)));
 		any = true;
 	}
 	return any;

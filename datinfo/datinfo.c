@@ -95,7 +95,7 @@ static void names_print(const struct conf_file *file)
 	for (size_t i = 0; i < file->count; i++)
 		if (file->names[i].name && is_first(file, i))
 			fprintf(stderr, " %s",
-				tool_text_clean(file->names[i].name, text, sizeof(text)));
+				conf_printable(file->names[i].name, text, sizeof(text)));
 	fputc('\n', stderr);
 }
 

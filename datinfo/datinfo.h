@@ -74,6 +74,11 @@ int conf_file_read(const char *path, struct conf_file *file);
 void conf_file_free(struct conf_file *file);
 /* Returns the text from the beginning of this line on. The one at @text is line 1. */
 const char *conf_line_find(const char *text, unsigned line);
+/*
+ * Writes @text, of a dat.conf, as a terminal may have it, see conf_text_clean, and returns @clean.
+ * What does not fit is cut off.
+ */
+const char *conf_printable(const char *text, char *clean, size_t size);
 
 /* ---- providers.c ---- */
 

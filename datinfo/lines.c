@@ -109,6 +109,13 @@ const char *conf_line_find(const char *text, unsigned line)
 	return text;
 }
 
+const char *conf_printable(const char *text, char *clean, size_t size)
+{
+	snprintf(clean, size, "%s", text);
+	conf_text_clean(clean);
+	return clean;
+}
+
 void conf_file_free(struct conf_file *file)
 {
 	for (size_t i = 0; i < file->count; i++) {

@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../tools/tools.h"
-
 /* ---- columns ---- */
 
 /* Prints "192.0.2.1, eth0 up 10000 Mb/s, mlx5_0 port 1 ACTIVE, Mellanox". */
@@ -61,7 +59,7 @@ static void details_print(const struct host *host, const struct probe *probe)
 	char library[TEXT];
 
 	printf("      registry  %s\n      library   %s\n      provider  %s, %s\n", probe->registry,
-	       tool_text_clean(probe->library, library, sizeof(library)), probe->provider,
+	       conf_printable(probe->library, library, sizeof(library)), probe->provider,
 	       probe->vendor);
 	printf("      versions  DAT %u.%u", versions->api.major, versions->api.minor);
 	version_print("provider", &versions->provider);
@@ -108,7 +106,7 @@ static void columns_name(const struct report *report, const struct conf_name *na
 	char text[2 * TEXT];
 
 	printf("%5u %-*s ", name->line, report->width,
-	       name->refused ? "-" : tool_text_clean(name->name, text, sizeof(text)));
+	       name->refused ? "-" : conf_printable(name->name, text, sizeof(text)));
 	if (name->refused)
 		printf("-   ");
 	else
@@ -119,10 +117,10 @@ static void columns_name(const struct report *report, const struct conf_name *na
 	else if (opens && !*cause->reason)
 		opened_print(report->host, probe);
 	else
-		printf("%s\n", tool_text_clean(cause->reason, text, sizeof(text)));
+		printf("%s\n", conf_printable(cause->reason, text, sizeof(text)));
 	if (*cause->remedy)
 		printf("%*s%s\n", 5 + 1 + report->width + 1 + 4 + 8 + 1, "",
-		       tool_text_clean(cause->remedy, text, sizeof(text)));
+		       conf_printable(cause->remedy, text, sizeof(text)));
 	if (report->details && opens && !report->peer)
 		details_print(report->host, probe);
 }

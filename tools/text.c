@@ -227,20 +227,6 @@ static unsigned utf8_length(const char *text)
 	return length;
 }
 
-const char *tool_text_clean(const char *text, char *clean, size_t size)
-{
-	char *at = clean;
-
-	snprintf(clean, size, "%s", text);
-	for (; *at; at++) {
-		if (at[0] == '\xc2' && (at[1] & 0xe0) == 0x80) /* U+0080 to U+009F */
-			at[0] = at[1] = '?';
-		else if ((unsigned char)*at < ' ' || *at == '\x7f')
-			*at = '?';
-	}
-	return clean;
-}
-
 void tool_json_string(const char *text)
 {
 	putchar('"');

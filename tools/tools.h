@@ -109,12 +109,6 @@ const char *tool_address_find(const char *host, sa_family_t family,
 			      struct sockaddr_storage *address);
 
 /*
- * Writes @text with a question mark for each byte of a control character, which a terminal would
- * obey, and returns @clean. What does not fit is cut off.
- */
-const char *tool_text_clean(const char *text, char *clean, size_t size);
-
-/*
  * Prints @text on the standard output as a string of JSON. A byte that is not UTF-8 becomes the
  * character of its number.
  */
