@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "libc_lock.h"
+#include "../../udapl/base/log.h"
 #include "../../udapl/base/refuse.h"
 
 static int captured; /* the file that stderr is redirected to */
@@ -193,6 +194,44 @@ START_TEST(a_refusal_is_silent_unless_asked_for)
 }
 END_TEST
 
+/* ---- what the registry tells ---- */
+
+static bool registry_is_ours;
+static unsigned lookups;
+
+static const char *line_being_opened(void)
+{
+	return "/etc/dat.conf:12";
+}
+
+/* The library calls this instead of that of the dynamic linker. */
+void *__wrap_dlvsym(void *library, const char *name, const char *version);
+void *__wrap_dlvsym(void *library, const char *name, const char *version)
+{
+	(void)library;
+	(void)version;
+	lookups++;
+	if (registry_is_ours && !strcmp(name, "datx_ia_open_line"))
+		return (void *)line_being_opened;
+	return NULL;
+}
+
+/* While another thread has the dynamic linker locked an open could not go on. */
+START_TEST(the_registry_is_looked_for_once)
+{
+	const char *line;
+	unsigned before;
+
+	registry_is_ours = _i;
+	line = log_conf_line();
+	ck_assert_str_eq(line, _i ? line_being_opened() : "dat.conf");
+	before = lookups;
+	ck_assert_uint_gt(before, 0);
+	ck_assert_str_eq(log_conf_line(), line);
+	ck_assert_uint_eq(lookups, before);
+}
+END_TEST
+
 /* ---- a fork while another thread is in a function of libc that takes a lock ---- */
 
 static void *log_for_ever(void *unused)
@@ -240,6 +279,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_refusal_names_call_result_reason_and_arguments, 0,
 			    COUNT(refusals));
 	tcase_add_test(cases, a_refusal_is_silent_unless_asked_for);
+	tcase_add_loop_test(cases, the_registry_is_looked_for_once, 0, 2);
 	tcase_add_loop_test(cases, a_child_does_not_wait_for_a_lock_of_libc, 0, 2);
 	return run_unit_cases(argc, argv);
 }

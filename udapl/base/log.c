@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The provider's messages: which are wanted, where they are written, and names for numbers. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 
 #include "base.h"
 #include "log.h"
+#include "registry.h"
 #include "thread.h"
 #include "transport.h"
 
@@ -162,12 +162,10 @@ void log_absence_hint(const char *ia_name)
 			 ia_name, ia_name);
 }
 
-/* Only this project's registries have the symbol. */
 const char *log_conf_line(void)
 {
-	const char *(*ask)(void) = (const char *(*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_line",
-								 REGISTRY_NODE);
-	const char *line = ask ? ask() : NULL;
+	const struct registry_calls *registry = registry_known();
+	const char *line = registry->line ? registry->line() : NULL;
 
 	return line ? line : "dat.conf";
 }

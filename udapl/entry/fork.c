@@ -8,12 +8,8 @@
  * or in another call that may hold a lock of a library below (tp_was_in_call). The provider of the
  * other edition may be over the same library, so the registries learn of that, too.
  */
-#include <dlfcn.h>
-
+#include "base/registry.h"
 #include "entry.h"
-
-/* NULL: the registry is none of this project. Fixed once there is an IA. */
-static void (*registry_lose)(void);
 
 /*
  * The handler in the child. The thread that forked may be one that is to be cancelled, but not
@@ -22,12 +18,13 @@ static void (*registry_lose)(void);
 static void provider_after_fork(void)
 {
 	CANCEL_FORBIDDEN;
+	const struct registry_calls *registry = registry_known();
 	const bool lost = tp_was_in_call();
 
 	log_after_fork();
 	providers_after_fork(lost);
-	if (lost && registry_lose)
-		registry_lose();
+	if (lost && registry->lose)
+		registry->lose();
 	async_evds_after_fork();
 	cookies_after_fork();
 	objects_after_fork();
@@ -36,7 +33,7 @@ static void provider_after_fork(void)
 /* It fails only without memory, and then a fork is as safe as without this file. */
 static void fork_handler_add(void)
 {
-	registry_lose = (void (*)(void))dlvsym(RTLD_DEFAULT, "datx_registry_lose", REGISTRY_NODE);
+	(void)registry_known(); /* a child must not ask the dynamic linker */
 	(void)pthread_atfork(NULL, NULL, provider_after_fork);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Interface adapters: open, close, query; and what a handle of any kind can be asked. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,28 +7,19 @@
 
 #include "base/race.h"
 #include "base/refuse.h"
+#include "base/registry.h"
 #include "kinds.h"
 
 /* ---- open ---- */
 
-static int (*ask_ro_aware)(void);
-
-static void ask_ro_aware_find(void)
-{
-	ask_ro_aware = (int (*)(void))dlvsym(RTLD_DEFAULT, "datx_ia_open_ro_aware", REGISTRY_NODE);
-}
-
 /*
- * Says whether the IA is opened under an RO_AWARE_ name. Only this project's registries have the
- * symbol, which answers during dat_ia_open. A process may have those of both editions. The dynamic
- * linker is asked once: a library that is being unloaded may wait for a thread that opens.
+ * Says whether the IA is opened under an RO_AWARE_ name: the registry answers during dat_ia_open.
  */
 static bool opened_ro_aware(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const struct registry_calls *registry = registry_known();
 
-	pthread_once(&once, ask_ro_aware_find);
-	return ask_ro_aware && ask_ro_aware();
+	return registry->ro_aware && registry->ro_aware();
 }
 
 static struct ia *ia_alloc(struct provider *provider, bool thread_safe)
