@@ -54,7 +54,7 @@ static const char *event_text(const DAT_EVENT *event, char text[160])
 /* ---- events ---- */
 
 /*
- * If none comes, the message says what was waited for, the states of the latest endpoints, and
+ * If none comes, the message says what was waited for, what has become of the latest endpoints, and
  * whether the event is in the queue although it woke no waiter.
  */
 static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
@@ -62,16 +62,16 @@ static DAT_EVENT next_event(DAT_EVD_HANDLE evd, const char *wanted)
 	DAT_EVENT event;
 	DAT_COUNT nmore;
 	DAT_RETURN ret;
-	int states[2];
+	char eps[2][EP_TEXT];
 
 	ret = dat_evd_wait(evd, TIME_LIMIT, 1, &event, &nmore);
 	if (ret != DAT_SUCCESS) {
-		last_ep_states(states);
-		ck_abort_msg("%s:%d: waiting for %s, endpoints in states %d and %d: %s; the queue "
-			     "holds %s",
-			     test_file, test_line, wanted, states[0], states[1], status_text(ret),
-			     dat_evd_dequeue(evd, &event) == DAT_SUCCESS ? "an event now"
-									 : "nothing");
+		const bool late = dat_evd_dequeue(evd, &event) == DAT_SUCCESS;
+
+		last_eps_describe(eps);
+		ck_abort_msg("%s:%d: waiting for %s, endpoints %s and %s: %s; the queue holds %s",
+			     test_file, test_line, wanted, eps[0], eps[1], status_text(ret),
+			     late ? "an event now" : "nothing");
 	}
 	ck_assert_ptr_eq(event.evd_handle, evd);
 	return event;

@@ -14,7 +14,11 @@
 				     status_text(ret_));                                           \
 	} while (0)
 
-/* Writes the states of the latest two endpoints, for messages; -1 if one was freed. */
-void last_ep_states(int states[2]);
+/*
+ * For messages: tells the states of the latest two endpoints, and which event their EVDs for
+ * connections hold, which it takes.
+ */
+#define EP_TEXT 64
+void last_eps_describe(char text[2][EP_TEXT]);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One end of a connection: its IA and the objects in it. */
 #define CONSUMER_IMPLEMENTATION
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,18 +147,27 @@ DAT_EP_STATE ep_get_state(DAT_EP_HANDLE ep)
 	return state;
 }
 
-/* Returns the state of an endpoint, or -1 if there is no such endpoint any more. */
-static int state_if_any(DAT_EP_HANDLE ep)
+/* Tells the state of an endpoint, and what its EVD for connections holds next. */
+static void ep_describe(DAT_EP_HANDLE ep, char text[EP_TEXT])
 {
 	DAT_EP_STATE state;
+	DAT_EP_PARAM param;
+	DAT_EVENT event;
 
-	return dat_ep_get_status(ep, &state, NULL, NULL) == DAT_SUCCESS ? (int)state : -1;
+	if (dat_ep_get_status(ep, &state, NULL, NULL) != DAT_SUCCESS)
+		snprintf(text, EP_TEXT, "gone");
+	else if (dat_ep_query(ep, DAT_EP_FIELD_CONNECT_EVD_HANDLE, &param) == DAT_SUCCESS &&
+		 dat_evd_dequeue(param.connect_evd_handle, &event) == DAT_SUCCESS)
+		snprintf(text, EP_TEXT, "in state %d with %s", state,
+			 event_name(event.event_number));
+	else
+		snprintf(text, EP_TEXT, "in state %d", state);
 }
 
-void last_ep_states(int states[2])
+void last_eps_describe(char text[2][EP_TEXT])
 {
 	for (size_t i = 0; i < COUNT(last_eps); i++)
-		states[i] = state_if_any(last_eps[i]);
+		ep_describe(last_eps[i], text[i]);
 }
 
 /* ---- memory ---- */
