@@ -3,6 +3,8 @@
  * dat_ep_modify: what changes, what stays, and what a refused call leaves. Which member can be
  * changed in which state is in test_ep.c.
  */
+#include <sched.h>
+
 #include "alloc.h"
 #include "harness.h"
 #include "race.h"
@@ -890,6 +892,142 @@ START_TEST(a_request_may_arrive_during_a_modify)
 }
 END_TEST
 
+/* ---- meanwhile, while the device works ---- */
+
+/* A thread that has the client's endpoint take another number of receives. */
+struct modifier {
+	DAT_COUNT recvs;
+	DAT_RETURN ret;
+	pthread_t thread;
+};
+
+static void *modify_staying(void *arg)
+{
+	struct modifier *modifier = arg;
+
+	fake_stay(1);
+	modifier->ret = modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, modifier->recvs);
+	fake_stay(0);
+	return NULL;
+}
+
+/* It stays in the transport: which makes the EVD longer, if it must be, or else the queue pair. */
+static void modifier_start(struct modifier *modifier)
+{
+	modifier->thread = consumer_thread_start(modify_staying, modifier);
+	ck_assert(fake_wait_stay());
+}
+
+static DAT_RETURN modifier_end(struct modifier *modifier)
+{
+	fake_go_on();
+	consumer_thread_join(modifier->thread);
+	return modifier->ret;
+}
+
+#define STAYS 2
+static const DAT_COUNT staying_recvs[STAYS] = { 5, 3000 };
+
+START_TEST(others_connect_while_an_endpoint_is_modified)
+{
+	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	DAT_EP_HANDLE ep = client->ep, other = side_create_ep(client, NULL);
+
+	post_recvs(0, 2);
+	modifier_start(&modifier);
+	client->ep = other;
+	pair_connect(&pair);
+	ck_dat(modifier_end(&modifier));
+	ck_assert_int_eq(ep_param(ep).ep_attr.max_recv_dtos, modifier.recvs);
+	ck_assert_int_eq((DAT_COUNT)fake_outstanding(), 2);
+	ck_dat(ep_free(ep));
+}
+END_TEST
+
+START_TEST(two_modifies_at_once_have_both_changed_it)
+{
+	struct modifier modifier = { .recvs = staying_recvs[_i] };
+
+	post_recvs(0, 1);
+	modifier_start(&modifier);
+	ck_dat(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 20));
+	post_recvs(1, 1);
+	ck_dat(modifier_end(&modifier));
+	ck_assert_int_eq(ep_param(client->ep).ep_attr.max_recv_dtos, modifier.recvs);
+	ck_assert_int_eq(ep_param(client->ep).ep_attr.max_request_dtos, 20);
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
+	pair_connect(&pair);
+	expect_messages(client->recv_evd, 0, 2);
+}
+END_TEST
+
+START_TEST(an_endpoint_that_was_connected_meanwhile_is_not_modified)
+{
+	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	DAT_EP_PARAM before, after;
+
+	post_recvs(0, 2);
+	modifier_start(&modifier);
+	pair_connect(&pair);
+	before = ep_param(client->ep);
+	ck_dat_is(modifier_end(&modifier), BAD_STATE(EP_CONNECTED));
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
+	after = ep_param(client->ep);
+	expect_same_param(&after, &before);
+	expect_messages(client->recv_evd, 0, 2);
+}
+END_TEST
+
+START_TEST(receives_that_were_posted_meanwhile_must_fit)
+{
+	struct modifier modifier = { .recvs = 2 };
+
+	post_recvs(0, 1);
+	modifier_start(&modifier);
+	post_recvs(1, 2);
+	ck_dat_is(modifier_end(&modifier), BAD_ARG(3));
+	pair_connect(&pair);
+	expect_messages(client->recv_evd, 0, 3);
+}
+END_TEST
+
+START_TEST(an_endpoint_that_was_freed_meanwhile_is_refused)
+{
+	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	unsigned holds = uses_of(client->pz);
+
+	modifier_start(&modifier);
+	ck_dat(ep_free(client->ep));
+	ck_dat_is(modifier_end(&modifier), BAD_HANDLE(EP));
+	ck_assert_uint_eq(fake_alive(FAKE_QP), 1);
+	ck_assert_uint_eq(uses_of(client->pz), holds - 1);
+	client->ep = side_create_ep(client, NULL);
+}
+END_TEST
+
+static void *close_client(void *unused)
+{
+	(void)unused;
+	ck_dat(ia_close(client->ia, DAT_CLOSE_ABRUPT_FLAG));
+	return NULL;
+}
+
+START_TEST(an_abrupt_close_waits_for_a_modify)
+{
+	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	pthread_t closer;
+
+	modifier_start(&modifier);
+	ck_dat_is(ia_close(client->ia, DAT_CLOSE_GRACEFUL_FLAG), BAD_STATE(IA_IN_USE));
+	closer = consumer_thread_start(close_client, NULL);
+	while (obj_valid(NULL, client->ia, DAT_HANDLE_TYPE_IA))
+		sched_yield();
+	ck_dat_is(modifier_end(&modifier), BAD_HANDLE(EP));
+	consumer_thread_join(closer);
+	side_open(client, "fake0");
+}
+END_TEST
+
 /* The consumer has their buffers back, so no message may be placed there. */
 START_TEST(receives_that_a_failed_queue_pair_has_flushed_are_not_posted_again)
 {
@@ -952,5 +1090,12 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, a_full_evd_has_room_for_the_modified_endpoint);
 	tcase_add_test(cases, flushes_of_the_old_queue_pair_are_no_events);
 	tcase_add_test(cases, a_request_may_arrive_during_a_modify);
+	tcase_add_loop_test(cases, others_connect_while_an_endpoint_is_modified, 0, STAYS);
+	tcase_add_loop_test(cases, two_modifies_at_once_have_both_changed_it, 0, STAYS);
+	tcase_add_loop_test(cases, an_endpoint_that_was_connected_meanwhile_is_not_modified, 0,
+			    STAYS);
+	tcase_add_test(cases, receives_that_were_posted_meanwhile_must_fit);
+	tcase_add_loop_test(cases, an_endpoint_that_was_freed_meanwhile_is_refused, 0, STAYS);
+	tcase_add_loop_test(cases, an_abrupt_close_waits_for_a_modify, 0, STAYS);
 	return run_unit_cases(argc, argv);
 }

@@ -217,7 +217,7 @@ struct resizer {
 	DAT_SRQ_HANDLE srq;			       /* or that of the endpoint */
 	DAT_COUNT events;			       /* qlen; of an endpoint, the receives */
 	bool by_endpoint; /* dat_ep_create, of one that has the EVD for receives */
-	bool stays;	  /* in the transport, until fake_go_on */
+	unsigned stays;	  /* in which call of the transport, until fake_go_on; 0: in none */
 	DAT_EP_HANDLE ep;
 	DAT_RETURN ret;
 	pthread_t thread;
@@ -233,7 +233,7 @@ static void *resize(void *arg)
 	atomic_store(&resizer->tid, gettid());
 	attr.max_recv_dtos = resizer->events;
 	if (resizer->stays)
-		fake_stay(1);
+		fake_stay(resizer->stays);
 	if (resizer->call)
 		resizer->ret = resizer->call(resizer->srq, resizer->events);
 	else if (resizer->by_endpoint && resizer->srq)
@@ -510,6 +510,50 @@ START_TEST(connections_are_made_while_an_evd_grows_for_a_shared_queue)
 	resizer_start(&resizer); /* another endpoint, of which only the transfers are new */
 	resizer_end(&resizer);
 	ck_assert_uint_eq(fake_calls("cq_resize"), 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/*
+ * The EVD becomes longer after the queue itself, in the second call of the transport. Meanwhile the
+ * endpoint may go, and another one may come, with a short EVD, too.
+ */
+START_TEST(connections_are_made_while_an_evd_grows_with_a_shared_queue)
+{
+	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = 2 };
+	DAT_EVD_HANDLE evds[2];
+	DAT_EP_HANDLE eps[2];
+	DAT_EP_ATTR attr;
+
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	resizer.srq = make_shared_queue();
+	for (int i = 0; i < 2; i++)
+		evds[i] = side_create_evd(client, RECEIVES, DAT_EVD_DTO_FLAG);
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[0], client->request_evd,
+				  client->connect_evd, resizer.srq, &attr, &eps[0]));
+	resizer_start(&resizer);
+	pair_connect(&pair);
+	if (_i & 1)
+		ck_dat(ep_free(eps[0]));
+	if (_i & 2)
+		ck_dat(ep_create_with_srq(client->ia, client->pz, evds[1], client->request_evd,
+					  client->connect_evd, resizer.srq, &attr, &eps[1]));
+	fake_go_on();
+	resizer_end(&resizer);
+	for (int i = 0; i < 2; i++) {
+		const bool attached = i ? _i & 2 : !(_i & 1);
+
+		if (attached) {
+			ck_assert_uint_ge(((struct evd *)evds[i])->dto_depth, 500);
+			ck_assert_uint_ge(tp_cq_depth(cq_of_evd(evds[i])), 500);
+			ck_dat(ep_free(eps[i]));
+		}
+		ck_assert_uint_eq(((struct evd *)evds[i])->dto_depth, 0);
+		ck_dat(evd_free(evds[i]));
+	}
+	ck_dat(srq_free(resizer.srq));
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -2149,6 +2193,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, connections_are_made_while_a_shared_queue_is_resized, 0, 2);
 	tcase_add_test(cases, evds_have_room_for_a_shared_queue_that_has_grown);
 	tcase_add_test(cases, connections_are_made_while_an_evd_grows_for_a_shared_queue);
+	tcase_add_loop_test(cases, connections_are_made_while_an_evd_grows_with_a_shared_queue, 0,
+			    4);
 	tcase_add_test(cases, an_endpoint_may_go_while_its_queue_is_resized);
 	tcase_add_loop_test(cases, a_shared_queue_that_is_resized_twice_at_once_has_the_larger_size,
 			    0, 2);

@@ -159,6 +159,8 @@ struct ep {
 	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
+	/* ia->lock; of the parts that dat_ep_modify changes; no two of the IA are the same */
+	uint64_t version;
 
 	struct srq *srq;    /* fixed; held; NULL: it has receives of its own */
 	struct pz *pz;	    /* held, may be NULL */
@@ -399,7 +401,7 @@ void ep_destroy_relock(struct ep *ep);
  */
 DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *request, struct ep **ep);
 /*
- * Frees an endpoint that was never shown to the consumer, and all that ep_new_locked made of one
+ * Frees an endpoint that was never shown to the consumer, and all that ep_make_relock made of one
  * but the QP, which it does not have, or not any more. ia->lock is held.
  */
 void ep_discard_locked(struct ep *ep);

@@ -116,13 +116,28 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 }
 
 /* Has the device make room for the completions of what is attached next, without ia->lock. */
-static DAT_RETURN grow_evds_ahead(struct ia *ia, const struct ep_parts *parts)
+static DAT_RETURN grow_evds_ahead_relock(struct ia *ia, const struct ep_parts *parts)
 {
-	const DAT_EP_ATTR attr = role_attr(&parts->attr, parts->srq);
 	const struct srq *srq = parts->srq;
+	struct ep *heir = parts->heir;
+	struct evd_needs needs = {
+		.attr = role_attr(&parts->attr, srq),
+		.replaced = role_attr(heir ? &heir->attr : &parts->attr, srq),
+		.pool = srq ? &srq->pool : NULL,
+	};
+	DAT_RETURN ret;
 
-	return evd_grow_ahead(ia, parts->evds[EVD_ROLE_RECV], parts->evds[EVD_ROLE_REQUEST], &attr,
-			      srq ? &srq->pool : NULL);
+	assert_locked(&ia->lock);
+	if (parts->no_queues)
+		return DAT_SUCCESS;
+	for (unsigned role = 0; role < EVD_ROLE_CONNECT; role++) {
+		needs.evds[role] = parts->evds[role];
+		needs.replaces[role] = heir && *ep_evd_of_role(heir, role) == parts->evds[role];
+	}
+	mutex_unlock(&ia->lock);
+	ret = evd_grow_ahead(ia, &needs);
+	mutex_lock(&ia->lock);
+	return ret;
 }
 
 static unsigned max_request_segments(const DAT_EP_ATTR *attr)
@@ -277,6 +292,7 @@ static DAT_RETURN ep_begin_locked(struct ia *ia, const struct ep_parts *parts, s
 	if (!ep)
 		return NO_RESOURCE(MEMORY);
 	ep_init(ep, parts);
+	ep->version = ++ia->ep_versions;
 	if (parts->pz && !obj_hold(ia, parts->pz, DAT_HANDLE_TYPE_PZ)) {
 		ret = BAD_HANDLE(PZ);
 		goto discard_ep;
@@ -323,22 +339,6 @@ static void ep_undo_locked(struct ep *ep)
 	obj_free(&ep->obj);
 }
 
-DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **out)
-{
-	struct ep *ep;
-	DAT_RETURN ret = ep_begin_locked(ia, parts, &ep);
-
-	assert_locked(&ia->lock);
-	if (ret != DAT_SUCCESS)
-		return ret;
-	ret = make_queues(ep, parts);
-	if (ret == DAT_SUCCESS)
-		*out = ep;
-	else
-		ep_undo_locked(ep);
-	return ret;
-}
-
 /*
  * Makes the queues of an endpoint that nobody sees yet. ia->lock is not held while the device makes
  * the queue pair, which may take its time, unless that has a shared receive queue: its transport
@@ -347,7 +347,7 @@ DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep 
  */
 static DAT_RETURN ep_finish_relock(struct ep *ep, const struct ep_parts *parts)
 {
-	const bool unlocked = !ep->srq;
+	const bool unlocked = !ep->srq && !parts->no_queues;
 	struct ia *ia = ep->obj.ia;
 	DAT_RETURN ret;
 
@@ -368,6 +368,21 @@ static DAT_RETURN ep_finish_relock(struct ep *ep, const struct ep_parts *parts)
 	mutex_lock(&ia->lock);
 	ep_discard_locked(ep);
 	return BAD_HANDLE(IA);
+}
+
+DAT_RETURN ep_make_relock(struct ia *ia, const struct ep_parts *parts, struct ep **out)
+{
+	DAT_RETURN ret = grow_evds_ahead_relock(ia, parts);
+	struct ep *ep;
+
+	assert_locked(&ia->lock);
+	if (ret == DAT_SUCCESS)
+		ret = ep_begin_locked(ia, parts, &ep);
+	if (ret == DAT_SUCCESS)
+		ret = ep_finish_relock(ep, parts);
+	if (ret == DAT_SUCCESS)
+		*out = ep;
+	return ret;
 }
 
 static DAT_RETURN create_refused(struct ia *ia, const struct ep_parts *parts)
@@ -402,7 +417,7 @@ DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *reque
 	assert_locked(&ia->lock);
 	attr_ep_default(ia, &parts.attr);
 	fit_to_request(&parts.attr, request);
-	ret = ep_new_locked(ia, &parts, out);
+	ret = ep_begin_locked(ia, &parts, out);
 	if (ret == DAT_SUCCESS)
 		ep_request_locked(*out, request->conn);
 	return ret;
@@ -411,17 +426,15 @@ DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *reque
 /* Makes an endpoint that the consumer has asked for, and writes its handle. */
 static DAT_RETURN ep_make_visible(struct ia *ia, const struct ep_parts *parts, DAT_EP_HANDLE *out)
 {
-	struct ep *ep;
 	DAT_RETURN ret;
+	struct ep *ep;
 
-	if (!ia_keep(ia))
-		return BAD_HANDLE(IA);
-	ret = grow_evds_ahead(ia, parts);
 	mutex_lock(&ia->lock);
-	if (ret == DAT_SUCCESS)
-		ret = ep_begin_locked(ia, parts, &ep);
-	if (ret == DAT_SUCCESS)
-		ret = ep_finish_relock(ep, parts);
+	if (!ia_keep_locked(ia)) {
+		mutex_unlock(&ia->lock);
+		return BAD_HANDLE(IA);
+	}
+	ret = ep_make_relock(ia, parts, &ep);
 	if (ret == DAT_SUCCESS) {
 		ia_counts(ia, IA_EP_CREATE);
 		*out = obj_publish(&ep->obj);

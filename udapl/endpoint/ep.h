@@ -149,7 +149,7 @@ DAT_RETURN ep_request_posted(struct ep *ep, int result, unsigned nseg, unsigned 
 DAT_RETURN ep_datagrams_judge(DAT_EP_HANDLE handle);
 #endif
 
-/* As ep_destroy_relock, of an endpoint that was never visible: what dat_ep_modify has left. */
+/* As ep_destroy_relock, of an endpoint that was never visible: one of dat_ep_modify. */
 void ep_destroy_hidden_relock(struct ep *ep);
 
 /* What an endpoint is made of, or is to be made of. */
@@ -187,10 +187,10 @@ DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_E
 /* Says whether an endpoint with that zone may have its receives from @srq. No lock is needed. */
 bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
 /*
- * Makes an invisible endpoint of @parts, which holds them. Returns DAT_SUCCESS, or why it can't be
- * made.
+ * Makes an invisible endpoint of @parts, which holds them. Mostly, ia->lock is not held while the
+ * device works; the IA is kept open by ia_keep. Returns DAT_SUCCESS, or why it can't be made.
  */
-DAT_RETURN ep_new_locked(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
+DAT_RETURN ep_make_relock(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 
 /*
  * These are in early_recv.c. The first one forgets the early receives: they can't be moved any

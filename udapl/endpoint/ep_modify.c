@@ -5,6 +5,10 @@
  * What is to change is made in a second, invisible endpoint, with the queue pair that it takes.
  * When nothing can fail any more the two swap what they have, and the second one is destroyed, with
  * the old parts, as any endpoint is. So an endpoint is never half modified.
+ *
+ * While the device makes the queue pair, without ia->lock, other calls may concern the endpoint. So
+ * all is checked again before the swap, and the second endpoint is made anew if another thread has
+ * modified the first one meanwhile.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -149,14 +153,14 @@ static DAT_RETURN recvs_refused(struct ep *ep, const DAT_EP_ATTR *attr)
 static DAT_RETURN parts_choose_locked(struct ep *ep, DAT_EP_PARAM_MASK mask,
 				      const DAT_EP_PARAM *param, struct ep_parts *parts)
 {
-	DAT_EP_PARAM now = members_locked(ep), want = now, from = *param;
+	DAT_EP_PARAM now = members_locked(ep), want = now;
 	DAT_RETURN ret;
 
 	assert_locked(&ep->obj.ia->lock);
 	for (unsigned i = 0; i < ARRAY_SIZE(ep_fields); i++)
 		if (mask & ep_fields[i].bit)
-			memcpy(member(&want, &ep_fields[i]), member(&from, &ep_fields[i]),
-			       ep_fields[i].size);
+			memcpy(member(&want, &ep_fields[i]),
+			       (const char *)param + ep_fields[i].offset, ep_fields[i].size);
 	ret = parts_check_locked(ep, &want, parts);
 	if (ret == DAT_SUCCESS && attr_is_datagram(&parts->attr))
 		ret = BAD_ARG(3); /* an endpoint is one of datagrams from the beginning or never */
@@ -221,6 +225,7 @@ static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
 	SWAP(ep->request_evd, next->request_evd);
 	SWAP(ep->connect_evd, next->connect_evd);
 	SWAP(ep->attr, next->attr);
+	SWAP(ep->version, next->version);
 	ep->read_in_given = next->read_in_given;
 	ep->read_out_given = next->read_out_given;
 	ep->read_in = next->read_in;
@@ -231,30 +236,72 @@ static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
 	ep_set_gates(ep);
 }
 
-/* Changes the endpoint. *left is what the caller destroys if it is not NULL. */
-static DAT_RETURN ep_change_locked(struct ep *ep, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param,
-				   struct ep **left)
-{
-	struct ep_parts parts;
-	DAT_RETURN ret;
+/* What is to change. */
+struct change {
+	DAT_EP_PARAM_MASK mask;
+	DAT_EP_PARAM to;
+};
 
-	assert_locked(&ep->obj.ia->lock);
-	ret = parts_choose_locked(ep, mask, param, &parts);
+/*
+ * Changes the endpoint, unless another thread has modified it while the device worked. *left is
+ * what the caller destroys in any case, if it is not NULL.
+ */
+static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, struct ep **left,
+				   bool *changed)
+{
+	struct ia *ia = ep->obj.ia;
+	struct ep_parts parts, now;
+	const uint64_t version = ep->version;
+	DAT_RETURN ret = parts_choose_locked(ep, change->mask, &change->to, &parts);
+
+	assert_locked(&ia->lock);
 	if (ret == DAT_SUCCESS)
-		ret = ep_new_locked(ep->obj.ia, &parts, left);
-	if (ret == DAT_SUCCESS && !parts.no_queues)
+		ret = ep_make_relock(ia, &parts, left);
+	if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP) || ret == BAD_HANDLE(IA))
+		return BAD_HANDLE(EP);
+	if (ret != DAT_SUCCESS)
+		return ret;
+	ret = parts_choose_locked(ep, change->mask, &change->to, &now);
+	if (ret != DAT_SUCCESS || ep->version != version)
+		return ret;
+	if (!parts.no_queues)
 		ret = early_recvs_repeat(ep, *left);
 	if (ret == DAT_SUCCESS)
 		parts_swap_locked(ep, *left, !parts.no_queues);
+	*changed = ret == DAT_SUCCESS;
+	return ret;
+}
+
+static DAT_RETURN ep_modify_relock(struct ep *ep, const struct change *change)
+{
+	DAT_RETURN ret = DAT_SUCCESS;
+	struct ia *ia = ep->obj.ia;
+	bool changed = false;
+
+	assert_locked(&ia->lock);
+	if (!ia_keep_locked(ia))
+		return BAD_HANDLE(EP); /* a close has begun, and destroys it */
+	while (ret == DAT_SUCCESS && !changed) {
+		struct ep *left = NULL;
+
+		if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP))
+			ret = BAD_HANDLE(EP);
+		else
+			ret = ep_change_relock(ep, change, &left, &changed);
+		if (left)
+			ep_destroy_hidden_relock(left);
+	}
+	ia_unkeep_locked(ia);
 	return ret;
 }
 
 DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_PARAM *param)
 {
 	CANCEL_FORBIDDEN;
-	struct ep *ep = handle, *left = NULL;
-	struct ia *ia;
+	struct ep *ep = handle;
+	struct change change = { .mask = mask };
 	DAT_RETURN ret;
+	struct ia *ia;
 
 	if (!obj_valid(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
@@ -266,12 +313,11 @@ DAT_RETURN ep_modify(DAT_EP_HANDLE handle, DAT_EP_PARAM_MASK mask, const DAT_EP_
 		return BAD_ARG(2);
 	if (!(mask & changeable()))
 		return DAT_SUCCESS;
+	change.to = *param;
 	if (!obj_lock_ia(NULL, ep, DAT_HANDLE_TYPE_EP))
 		return BAD_HANDLE(EP);
 	ia = ep->obj.ia;
-	ret = ep_change_locked(ep, mask, param, &left);
-	if (left)
-		ep_destroy_hidden_relock(left);
+	ret = ep_modify_relock(ep, &change);
 	mutex_unlock(&ia->lock);
 	return ret;
 }

@@ -347,7 +347,7 @@ static DAT_RETURN grow_relock(struct srq *srq, unsigned to)
 		return NO_RESOURCE(MEMORY);
 	ret = device_resize_relock(srq, to);
 	if (ret == DAT_SUCCESS)
-		ret = evd_grow_pool_locked(srq->obj.ia, &srq->pool, to);
+		ret = evd_grow_pool_relock(srq->obj.ia, &srq->pool, to);
 	if (ret != DAT_SUCCESS) {
 		free(slots);
 		return ret;

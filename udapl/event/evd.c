@@ -223,7 +223,7 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 		depth += pool->slots;
 	obj_get(&evd->obj);
 	mutex_unlock(&ia->lock);
-	if (evd->cq)
+	if (evd->cq && depth)
 		ret = cq_grow(evd, depth);
 	mutex_lock(&ia->lock);
 	obj_put(&evd->obj);
@@ -231,25 +231,37 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 	return ret;
 }
 
-DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
-			  const DAT_EP_ATTR *attr, const struct recv_pool *pool)
+/* Returns how many completions more that is than what is replaced has, unless that is NULL. */
+static unsigned role_needs(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr,
+			   const DAT_EP_ATTR *replaced)
 {
-	const unsigned recv_depth = role_depth(ia, EVD_ROLE_RECV, attr);
-	const unsigned request_depth = role_depth(ia, EVD_ROLE_REQUEST, attr);
+	const unsigned all = role_depth(ia, role, attr);
+	const unsigned there = replaced ? role_depth(ia, role, replaced) : 0;
+
+	return all > there ? all - there : 0;
+}
+
+DAT_RETURN evd_grow_ahead(struct ia *ia, const struct evd_needs *needs)
+{
+	const DAT_EVD_HANDLE recv = needs->evds[EVD_ROLE_RECV];
+	const DAT_EVD_HANDLE request = needs->evds[EVD_ROLE_REQUEST];
+	unsigned depths[EVD_ROLE_CONNECT];
 	DAT_RETURN ret;
 
+	for (unsigned role = 0; role < EVD_ROLE_CONNECT; role++)
+		depths[role] = role_needs(ia, (enum evd_role)role, &needs->attr,
+					  needs->replaces[role] ? &needs->replaced : NULL);
 	if (recv == request)
-		return grow_ahead(ia, recv, recv_depth + request_depth, pool);
-	ret = grow_ahead(ia, recv, recv_depth, pool);
-	return ret == DAT_SUCCESS ? grow_ahead(ia, request, request_depth, NULL) : ret;
+		return grow_ahead(ia, recv, depths[EVD_ROLE_RECV] + depths[EVD_ROLE_REQUEST],
+				  needs->pool);
+	ret = grow_ahead(ia, recv, depths[EVD_ROLE_RECV], needs->pool);
+	return ret == DAT_SUCCESS ? grow_ahead(ia, request, depths[EVD_ROLE_REQUEST], NULL) : ret;
 }
 
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced)
 {
-	const unsigned all = role_depth(ia, role, attr);
-	const unsigned there = replaced ? role_depth(ia, role, replaced) : 0;
-	const unsigned depth = all > there ? all - there : 0;
+	const unsigned depth = role_needs(ia, role, attr, replaced);
 	bool ok, changed = false;
 	DAT_RETURN ret;
 
@@ -381,9 +393,49 @@ static void shares_shrink_locked(struct ia *ia, struct recv_pool *pool,
 	}
 }
 
-DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth)
+static struct pool_share *share_to_grow_locked(struct ia *ia, const struct recv_pool *pool)
 {
+	struct pool_share *share = pool->shares;
+
 	assert_locked(&ia->lock);
+	while (share && share->grown)
+		share = share->next_of_pool;
+	return share;
+}
+
+/*
+ * Has the device make room for @depth completions in each EVD of @pool. The list may change
+ * whenever the lock is let go of. The hold keeps the EVD from being freed.
+ */
+static DAT_RETURN shares_grow_relock(struct ia *ia, struct recv_pool *pool, unsigned depth)
+{
+	DAT_RETURN ret = DAT_SUCCESS;
+	struct pool_share *share;
+
+	assert_locked(&ia->lock);
+	for (share = pool->shares; share; share = share->next_of_pool)
+		share->grown = false;
+	while (ret == DAT_SUCCESS && (share = share_to_grow_locked(ia, pool))) {
+		const unsigned more = depth - share->depth;
+		struct evd *evd = share->evd;
+
+		share->grown = true;
+		obj_get(&evd->obj);
+		mutex_unlock(&ia->lock);
+		ret = cq_grow(evd, more);
+		mutex_lock(&ia->lock);
+		obj_put(&evd->obj);
+	}
+	return ret;
+}
+
+DAT_RETURN evd_grow_pool_relock(struct ia *ia, struct recv_pool *pool, unsigned depth)
+{
+	DAT_RETURN grown = shares_grow_relock(ia, pool, depth);
+
+	assert_locked(&ia->lock);
+	if (grown != DAT_SUCCESS)
+		return grown;
 	for (struct pool_share *share = pool->shares; share; share = share->next_of_pool) {
 		DAT_RETURN ret = depth_add_locked(share->evd, depth - share->depth);
 

@@ -90,6 +90,7 @@ struct pool_share {
 	struct evd *evd;
 	unsigned eps;	/* how many endpoints these are */
 	unsigned depth; /* completions for which the EVD has room */
+	bool grown;	/* dat_srq_resize has seen to the room that it wants */
 	struct pool_share *next_of_evd;
 	struct pool_share *next_of_pool, **back_of_pool;
 };
@@ -207,15 +208,22 @@ void evd_destroy_locked(struct evd *evd);
  */
 void evd_expel_waiter_relock(struct evd *evd);
 
+/* An endpoint that is about to have EVDs for its receives and its requests. */
+struct evd_needs {
+	DAT_EVD_HANDLE evds[EVD_ROLE_CONNECT];
+	DAT_EP_ATTR attr;
+	/* by role: it replaces an endpoint with such attributes at the same EVD */
+	bool replaces[EVD_ROLE_CONNECT];
+	DAT_EP_ATTR replaced;
+	const struct recv_pool *pool; /* it has its receives from there; NULL: from its own queue */
+};
 /*
- * For dat_ep_create, before it takes ia->lock, with which it attaches these EVDs next: has the
- * device make room for completions of an endpoint with @attr, that has its receives from @pool,
- * unless that is NULL. Threads that do so at the same time may find that it is not enough for all;
- * evd_attach_locked and evd_attach_pool_locked make more. A handle that is no EVD of @ia is passed
- * over. The IA is kept open by ia_keep.
+ * Has the device make room for the completions of such an endpoint, without ia->lock, with which
+ * the EVDs are attached next. Threads that do so at the same time may find that it is not enough
+ * for all; evd_attach_locked and evd_attach_pool_locked make more. A handle that is no EVD of @ia
+ * is passed over. The IA is kept open by ia_keep.
  */
-DAT_RETURN evd_grow_ahead(struct ia *ia, DAT_EVD_HANDLE recv, DAT_EVD_HANDLE request,
-			  const DAT_EP_ATTR *attr, const struct recv_pool *pool);
+DAT_RETURN evd_grow_ahead(struct ia *ia, const struct evd_needs *needs);
 /*
  * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for its completions,
  * and takes a hold. Only in the connect role the EVD may belong to another IA. An attachment with
@@ -233,8 +241,12 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
 /* One such endpoint less: to be called before the role is detached. */
 void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
-/* All EVDs of @pool, of @ia, get room for @depth completions of it, which is more, or none does. */
-DAT_RETURN evd_grow_pool_locked(struct ia *ia, struct recv_pool *pool, unsigned depth);
+/*
+ * All EVDs of @pool, of @ia, get room for @depth completions of it, which is more, or none counts
+ * with it. The device works without ia->lock, unless an EVD is attached meanwhile. The IA is kept
+ * open by ia_keep, and one thread does that at a time.
+ */
+DAT_RETURN evd_grow_pool_relock(struct ia *ia, struct recv_pool *pool, unsigned depth);
 
 /* ---- evd_queue.c: evd->lock is not held; any thread ---- */
 
