@@ -831,6 +831,60 @@ START_TEST(a_flushed_bind_may_have_been_executed)
 }
 END_TEST
 
+/*
+ * The bind after the flush is flushed, too: what it would have superseded is still in force. At the
+ * end the device has two windows, one of the binding and one of a bind that was not posted.
+ */
+START_TEST(flushed_binds_keep_the_binding_before)
+{
+	DAT_RMR_CONTEXT context, unused;
+
+	rmr_pair_open(_i, NULL);
+	context = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
+	for (uint64_t n = 1; n < 4; n++) {
+		flush_a_bind(segment(server, 8, 64), n);
+		reconnect_pair();
+		ck_assert_uint_eq(rmr_param().rmr_context, context);
+		ck_assert_uint_eq(rmr_param().mem_priv, REMOTE_BOTH);
+		ck_assert_uint_eq(handle_uses(server->lmr), 1);
+		rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	}
+	fake_fail(_i == BY_REGION ? "post_write" : "post_bind", ENOMEM, 1);
+	ck_dat_is(try_rmr_bind(segment(server, 8, 64), REMOTE_BOTH, 4, 0, &unused),
+		  NO_RESOURCE(MEMORY));
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/* A bind that registers its range leaves the window as it was, even if it is flushed. */
+START_TEST(a_flushed_bind_of_a_region_keeps_the_window)
+{
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT context;
+	DAT_LMR_HANDLE lmr;
+	unsigned regions;
+
+	rmr_pair_open(BY_BOTH, NULL);
+	lmr = other_lmr(&lmr_context);
+	context = bind_completed(other_segment(lmr_context, 16, 64), READ_ONLY);
+	regions = fake_alive(FAKE_MR);
+	flush_a_bind(other_segment(lmr_context, 8, 64), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
+	reconnect_pair();
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	context = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	rmr_access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(handle_uses(lmr), 0);
+	rmr_pair_close();
+}
+END_TEST
+
 START_TEST(a_bind_after_the_disconnect_is_flushed)
 {
 	DAT_RMR_CONTEXT context;
@@ -899,6 +953,7 @@ START_TEST(bind_fails_when_a_lost_window_cannot_be_replaced)
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	reconnect_pair();
 	fake_fail("mw_create", ENOMEM, 1);
+	ck_assert_uint_eq(bind_completed(no_range, REMOTE_BOTH), 0); /* needs none */
 	ck_dat_is(try_rmr_bind(segment(server, 0, 64), REMOTE_BOTH, 2, 0, &context),
 		  NO_RESOURCE(MEMORY_REGION));
 	ck_assert_uint_eq(context, 5);
@@ -1269,6 +1324,237 @@ START_TEST(a_window_may_be_lost_with_binds_on_three_endpoints)
 	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 5, &context));
 	expect_rmr_event(rmr, 5, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	rmr_pair_close();
+}
+END_TEST
+
+/* As before, but the earlier bind was flushed, and executed: nobody knows the key of the window. */
+START_TEST(a_window_may_become_unknown_while_a_bind_looks_for_a_slot)
+{
+	DAT_RMR_CONTEXT before, context = 5;
+	DAT_LMR_TRIPLET iov;
+	DAT_RMR_TRIPLET remote;
+	DAT_EP_ATTR attr;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	fake_quirks(FAKE_FLUSHES_BOUND);
+	attr = ep_attr_default(server);
+	attr.max_request_dtos = 1;
+	ep = other_ep(&attr);
+	iov = segment(server, 0, 8);
+	remote = target(client, 0, 8);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	ck_dat(ep_post_rdma_write(ep, 1, &iov, cookie_of(2), &remote, 0));
+	fake_hold(true);
+	hold_service_thread(true);
+	ck_dat(ep_post_rdma_write(server->ep, 1, &iov, cookie_of(5), &remote, 0));
+	bind_posted(segment(server, 0, 64), REMOTE_BOTH, 1);
+	fake_fail_transfer(DAT_DTO_ERR_TRANSPORT);
+	ck_assert(fake_step());
+	if (_i) {
+		ck_dat(try_rmr_bind_on(ep, no_range, 3, &context));
+		ck_assert_uint_eq(context, 0);
+	} else { /* the next bind makes another window */
+		ck_dat_is(try_rmr_bind_on(ep, segment(server, 8, 8), 3, &context),
+			  NO_RESOURCE(MEMORY));
+		ck_assert_uint_eq(rmr_param().rmr_context, before);
+		ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	}
+	hold_service_thread(false);
+	fake_hold(false);
+	expect_dto(server->request_evd, 2, DAT_DTO_SUCCESS);
+	expect_dto(server->request_evd, 5, DAT_DTO_ERR_TRANSPORT);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	if (_i)
+		expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 8), 4, &context));
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	rmr_pair_close();
+}
+END_TEST
+
+/* ---- a flush while a bind of another endpoint is in flight ---- */
+
+/* A bind of @ep, whose requests are reported on @evd alone, is flushed. */
+static void flush_a_bind_on(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_LMR_TRIPLET range,
+			    uint64_t cookie)
+{
+	const DAT_EVD_HANDLE usual = server->request_evd;
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(try_rmr_bind_on(ep, range, cookie, &context));
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+	server->request_evd = evd;
+	expect_rmr_event(rmr, cookie, DAT_RMR_BIND_FAILURE);
+	server->request_evd = usual;
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+/*
+ * The first bind was executed, but its completion is still in the queue; the second one was flushed
+ * and executed, so that nobody knows the window's key. A third one is posted behind the first.
+ */
+enum third {
+	THIRD_BINDS,
+	THIRD_BINDS_OTHER, /* see BY_BOTH */
+	THIRD_UNBINDS,
+	THIRD_KINDS
+};
+
+static DAT_LMR_TRIPLET third_range(enum third third)
+{
+	DAT_LMR_CONTEXT lmr_context;
+
+	if (third == THIRD_UNBINDS)
+		return no_range;
+	if (third == THIRD_BINDS)
+		return segment(server, 24, 64);
+	(void)other_lmr(&lmr_context);
+	return other_segment(lmr_context, 24, 64);
+}
+
+/* If @bound, another binding was in force before the three. */
+static void flushed_beside_case(enum method method, enum third third, bool bound)
+{
+	DAT_RMR_CONTEXT first, context;
+	DAT_LMR_TRIPLET range;
+	DAT_EVD_HANDLE other;
+	DAT_EP_HANDLE ep;
+	unsigned regions;
+
+	rmr_pair_open(method, NULL);
+	ep = other_ep_with_evd(&other);
+	range = third_range(third);
+	fake_quirks(FAKE_FLUSHES_BOUND | (method == BY_BOTH ? FAKE_UNBINDABLE : 0));
+	regions = fake_alive(FAKE_MR);
+	if (bound)
+		bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	first = bind_posted(segment(server, 16, 64), REMOTE_BOTH, 1);
+	ck_assert(fake_step());
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	ck_assert_uint_eq(rmr_param().rmr_context, first);
+	context = bind_posted(range, READ_ONLY, 3);
+	fake_hold(false);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), third == THIRD_BINDS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0); /* it went before the event was delivered */
+	if (third == THIRD_UNBINDS) {
+		expect_unbound();
+	} else {
+		ck_assert_uint_eq(rmr_param().rmr_context, context);
+		rmr_access_is(READS, context, 24, 64, DAT_DTO_SUCCESS);
+	}
+	context = bind_completed(segment(server, 32, 64), REMOTE_BOTH);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), method == BY_REGION ? regions + 1 : regions);
+	rmr_access_is(READS, context, 32, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, first, 16, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+
+START_TEST(a_bind_may_be_flushed_while_another_is_not_dequeued)
+{
+	const enum third third = _i / METHODS % THIRD_KINDS;
+
+	flushed_beside_case(_i % METHODS, third, _i / METHODS / THIRD_KINDS);
+}
+END_TEST
+
+/* The second bind was not executed, so the first one is in force until a later one completes. */
+START_TEST(a_flush_keeps_a_bind_that_is_not_dequeued)
+{
+	DAT_RMR_CONTEXT context, next;
+	DAT_EVD_HANDLE other;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(_i, NULL);
+	ep = other_ep_with_evd(&other);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	context = bind_posted(segment(server, 16, 64), REMOTE_BOTH, 1);
+	ck_assert(fake_step());
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	fake_hold(false);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	next = bind_completed(segment(server, 24, 64), REMOTE_BOTH);
+	rmr_access_is(READS, next, 24, 64, DAT_DTO_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), _i != BY_REGION);
+	rmr_access_is(READS, context, 16, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/*
+ * The third bind is of another endpoint, and its completion is dequeued first. So the binding that
+ * it supersedes must have ended, and with it the window, which the first bind used, too.
+ */
+START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
+{
+	DAT_RMR_CONTEXT before, context;
+	DAT_EVD_HANDLE usual, other, last;
+	DAT_EP_HANDLE ep, third;
+
+	rmr_pair_open(_i, NULL);
+	usual = server->request_evd;
+	ep = other_ep_with_evd(&other);
+	third = other_ep_with_evd(&last);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(server, 16, 64), REMOTE_BOTH, 1);
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	ck_dat(try_rmr_bind_on(third, segment(server, 24, 64), 3, &context));
+	ck_assert(fake_step());
+	ck_assert(fake_step());
+	server->request_evd = last;
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	fake_hold(false);
+	rmr_access_is(READS, context, 24, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/*
+ * The window was flushed behind a bind that has registered its range. So nothing is in force by it,
+ * and no bind is in flight: it ends with the next bind, whatever that is.
+ */
+START_TEST(an_unused_window_ends_with_the_next_bind)
+{
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_EVD_HANDLE other;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(BY_BOTH, NULL);
+	(void)other_lmr(&lmr_context);
+	ep = other_ep_with_evd(&other);
+	fake_quirks(FAKE_FLUSHES_BOUND | FAKE_UNBINDABLE);
+	fake_hold(true);
+	bind_posted(other_segment(lmr_context, 0, 64), READ_ONLY, 1);
+	ck_assert(fake_step());
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	fake_hold(false);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	bind_completed(_i == 0	 ? no_range
+		       : _i == 1 ? segment(server, 0, 64)
+				 : other_segment(lmr_context, 8, 64),
+		       READ_ONLY);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), _i == 1);
+	bind_completed(segment(server, 0, 64), READ_ONLY);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_dat(lmr_free(server->lmr));
 	rmr_pair_close();
 }
 END_TEST
@@ -1812,17 +2098,19 @@ static const struct {
 	{ "to nothing", false, true, 0 },
 };
 
-/* After each failure the window has its binding, and in the end the same bind succeeds. */
-START_TEST(a_failed_rebind_keeps_the_binding)
+/*
+ * After each failure the window has its binding, and in the end the same bind succeeds. If a bind
+ * was @flushed before, another window is made for it, and the old one serves the binding.
+ */
+static void failed_rebind_case(enum method method, int how, bool flushed)
 {
-	const int how = _i / METHODS;
 	DAT_RMR_CONTEXT before, context = 5;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_LMR_TRIPLET range;
 	DAT_LMR_HANDLE lmr;
 	unsigned regions, windows, n;
 
-	rmr_pair_open(_i % METHODS, NULL);
+	rmr_pair_open(method, NULL);
 	lmr = other_lmr(&lmr_context);
 	bind_completed(segment(server, 0, 64), READ_ONLY);
 	before = bind_completed(segment(server, 16, 64), READ_ONLY); /* there are spare bindings */
@@ -1831,6 +2119,10 @@ START_TEST(a_failed_rebind_keeps_the_binding)
 					 : segment(server, 8, 8);
 	regions = fake_alive(FAKE_MR);
 	windows = fake_alive(FAKE_MW);
+	if (flushed) {
+		flush_a_bind(segment(server, 8, 64), 1);
+		reconnect_pair();
+	}
 	for (n = 1; fake_fail_call(n),
 	    try_rmr_bind(range, READ_ONLY, 2, rebinds[how].flags, &context) != DAT_SUCCESS;
 	     n++) {
@@ -1839,7 +2131,8 @@ START_TEST(a_failed_rebind_keeps_the_binding)
 		ck_assert_uint_eq(handle_uses(server->lmr), 1);
 		ck_assert_uint_eq(handle_uses(lmr), 0);
 		ck_assert_uint_eq(fake_alive(FAKE_MR), regions);
-		ck_assert_uint_eq(fake_alive(FAKE_MW), windows);
+		ck_assert_uint_ge(fake_alive(FAKE_MW), windows);
+		ck_assert_uint_le(fake_alive(FAKE_MW), windows + flushed);
 		rmr_access_is(READS, before, 16, 64, DAT_DTO_SUCCESS);
 	}
 	ck_assert_uint_gt(n, 1);
@@ -1857,6 +2150,17 @@ START_TEST(a_failed_rebind_keeps_the_binding)
 	ck_dat(lmr_free(lmr));
 	ck_dat(lmr_free(server->lmr));
 	rmr_pair_close();
+}
+
+START_TEST(a_failed_rebind_keeps_the_binding)
+{
+	failed_rebind_case(_i % METHODS, _i / METHODS, false);
+}
+END_TEST
+
+START_TEST(a_failed_rebind_after_a_flush_keeps_the_binding)
+{
+	failed_rebind_case(_i % METHODS, _i / METHODS, true);
 }
 END_TEST
 
@@ -2133,6 +2437,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_flushed_bind_keeps_the_binding_before, 0, METHODS);
 	tcase_add_loop_test(cases, a_flushed_bind_may_have_been_executed, 0, METHODS);
 	tcase_add_loop_test(cases, windows_that_are_freed_take_their_memory_along, 0, METHODS);
+	tcase_add_loop_test(cases, flushed_binds_keep_the_binding_before, 0, METHODS);
+	tcase_add_test(cases, a_flushed_bind_of_a_region_keeps_the_window);
 	tcase_add_loop_test(cases, a_bind_after_the_disconnect_is_flushed, 0, METHODS);
 	tcase_add_loop_test(cases, a_failed_bind_leaves_the_window_unbound, 0,
 			    METHODS * COUNT(failures));
@@ -2153,6 +2459,12 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_window_may_be_lost_while_a_bind_looks_for_a_slot, 0,
 			    2 * METHODS);
 	tcase_add_loop_test(cases, a_window_may_be_lost_with_binds_on_three_endpoints, 0, 2);
+	tcase_add_loop_test(cases, a_window_may_become_unknown_while_a_bind_looks_for_a_slot, 0, 2);
+	tcase_add_loop_test(cases, a_bind_may_be_flushed_while_another_is_not_dequeued, 0,
+			    METHODS * THIRD_KINDS * 2);
+	tcase_add_loop_test(cases, a_flush_keeps_a_bind_that_is_not_dequeued, 0, METHODS);
+	tcase_add_loop_test(cases, a_bind_behind_a_flush_may_be_dequeued_first, 0, METHODS);
+	tcase_add_loop_test(cases, an_unused_window_ends_with_the_next_bind, 0, 3);
 	tcase_add_test(cases, a_lost_window_is_replaced_by_one);
 	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
 			    METHODS);
@@ -2174,6 +2486,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_close_races_with_deferred_releases, 0, METHODS);
 	tcase_add_test(cases, lmr_free_waits_for_a_release_in_progress);
 	tcase_add_loop_test(cases, a_failed_rebind_keeps_the_binding, 0, METHODS * COUNT(rebinds));
+	tcase_add_loop_test(cases, a_failed_rebind_after_a_flush_keeps_the_binding, 0,
+			    METHODS * COUNT(rebinds));
 	tcase_add_loop_test(cases, a_freed_window_lives_until_its_last_bind, 0, 8 * METHODS);
 	tcase_add_loop_test(cases, threads_bind_take_events_and_free, 0, 4 * METHODS);
 	tcase_add_loop_test(cases, every_bind_completes_once_when_the_connection_ends, 0, METHODS);

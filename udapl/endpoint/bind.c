@@ -220,13 +220,15 @@ static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct
 				  struct binding **out)
 {
 	const bool own = rmr_is_of_ep(rmr);
-	const bool by_region = lmr && !own && (call->by_region || !lmr->window_pz);
+	const bool by_region = lmr && !own &&
+			       (call->by_region || !lmr->window_pz || rmr_window_waits(rmr));
+	const bool by_window = lmr && !own && !by_region;
 	struct binding *binding;
 	DAT_RETURN ret;
 
-	rmr_end_unknown_window(rmr);
+	rmr_end_unused_window(rmr);
 	release_run(rmr->obj.ia); /* a consumer that suppresses completions never dequeues them */
-	ret = by_region || own ? DAT_SUCCESS : rmr_renew_window(rmr);
+	ret = by_window ? rmr_renew_window(rmr) : DAT_SUCCESS;
 	if (ret != DAT_SUCCESS)
 		goto put_lmr;
 	ret = NO_RESOURCE(MEMORY);
@@ -235,7 +237,7 @@ static DAT_RETURN binding_prepare(struct rmr *rmr, struct lmr *lmr, const struct
 		goto put_lmr;
 	if (lmr)
 		binding_fill(binding, lmr, call->triplet, call->priv);
-	if (lmr && !by_region && !own)
+	if (by_window)
 		binding->flags = BINDING_WINDOW;
 	if (lmr && call_is_zero_based(call))
 		binding->flags |= BINDING_ZERO_BASED;
@@ -261,7 +263,7 @@ put_lmr:
 enum bind_form {
 	BIND_WINDOW,	/* a bind of the window */
 	BIND_WRITE,	/* a write of no bytes: the window stays as it is */
-	BIND_NO_WINDOW, /* nothing: the window was lost after rmr_renew_window */
+	BIND_NO_WINDOW, /* nothing: after rmr_renew_window the window was lost, or its key */
 	BIND_TYPED,	/* a bind of a window of the binding, or of one that is zero-based */
 };
 
@@ -358,12 +360,19 @@ static ALWAYS_INLINE DAT_RETURN bind_posted_unlock(struct rmr *rmr, struct bindi
 
 /* ---- the slow path ---- */
 
+/* A window whose key nobody knows refuses binds, which would break the connection. */
+static bool window_can_be_bound_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->mw && !rmr->key_unknown;
+}
+
 /*
  * Returns what the bind of @binding, which is appended next, is to the device, and describes it in
  * *bind for BIND_WINDOW: the window is bound to its range, or unbound from that of the latest
  * binding, or the bind does not concern the window.
  */
-static enum bind_form bind_form_locked(const struct rmr *rmr, const struct binding *binding,
+static enum bind_form bind_form_locked(const struct rmr *rmr, struct binding *binding,
 				       struct tp_bind *bind)
 {
 	const struct binding *before = rmr->latest;
@@ -375,13 +384,14 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, const struct bindi
 		return BIND_TYPED;
 	}
 	if (binding_uses_window(binding)) {
+		if (!window_can_be_bound_locked(rmr))
+			return BIND_NO_WINDOW;
 		*bind = bind_of_locked(rmr, binding);
-		if (binding_is_zero_based(binding) && rmr->mw)
-			return BIND_TYPED;
-		return rmr->mw ? BIND_WINDOW : BIND_NO_WINDOW;
+		return binding_is_zero_based(binding) ? BIND_TYPED : BIND_WINDOW;
 	}
-	if (!binding_uses_window(before) || !rmr->mw)
+	if (!binding_uses_window(before) || !window_can_be_bound_locked(rmr))
 		return BIND_WRITE;
+	binding->flags |= BINDING_UNBINDS;
 	*bind = (struct tp_bind){ .mw = rmr->mw, .mr = before->lmr->mr };
 	return BIND_WINDOW;
 }
@@ -628,7 +638,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 	assert_locked(&rmr->lock);
 	spin_unlock(&rmr->lock);
 	if (unlikely(!binding))
-		rmr_end_unknown_window(rmr);
+		rmr_end_unused_window(rmr);
 	release_run(rmr->obj.ia);
 	if (unlikely(!binding))
 		binding = binding_alloc(rmr);

@@ -104,6 +104,9 @@ enum binding_flags {
 	BINDING_OWN_WINDOW = 1 << 2,
 	BINDING_ZERO_BASED = 1 << 3,
 	BINDING_INVALIDATED = 1 << 4, /* by the peer, before its bind has completed here */
+	BINDING_UNBINDS = 1 << 5,     /* its bind unbinds the window, which it does not use */
+	/* complete, and bound by a window that was replaced, which is destroyed when this ends */
+	BINDING_OLD_WINDOW = 1 << 6,
 };
 
 /* One bind: what the window covers from the completion of the bind on. */
@@ -118,7 +121,7 @@ struct binding {
 	unsigned flags;	     /* rmr->lock; enum binding_flags */
 	union {
 		struct tp_mr *region; /* the range registered by itself, where there is no window */
-		struct tp_mw *own_window; /* BINDING_OWN_WINDOW */
+		struct tp_mw *own_window; /* BINDING_OWN_WINDOW, BINDING_OLD_WINDOW */
 	};
 	DAT_RMR_CONTEXT region_key; /* of either */
 	struct release release;	    /* what goes back to the device when the binding is over */
@@ -142,7 +145,8 @@ struct rmr {
 	bool freed;		/* lock; the end of the last bind in flight destroys it */
 	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
 	bool completes_fast;
-	bool key_unknown; /* lock; of the window: a bind was flushed, and perhaps executed */
+	/* lock; of the window: a bind was flushed, and perhaps executed; no bind of it is posted */
+	bool key_unknown;
 #if DAT_EDITION == 2
 	/*
 	 * Fixed; its scope is the endpoint that it is bound on: it has no window of its own, each
@@ -257,13 +261,19 @@ void binding_window_made(struct binding *binding);
 bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
 #endif
 /*
- * For the post of a bind: ends a window whose key is not known, and with it what is in force by it,
- * unless another bind is in flight. What that queues is for release_run. No lock is held.
+ * For the post of a bind: destroys a window whose key is not known, if no bind is in flight and
+ * nothing is in force by it. No lock is held.
  */
-void rmr_end_unknown_window(struct rmr *rmr);
+void rmr_end_unused_window(struct rmr *rmr);
 /*
- * For the post of a bind: makes another window if @rmr has lost its own. No lock is held. Returns
- * DAT_SUCCESS also where the device has no windows.
+ * For the post of a bind: returns whether the window can't be bound or replaced, because its key is
+ * not known and another bind is in flight. Then the range is registered. No lock is held.
+ */
+bool rmr_window_waits(struct rmr *rmr);
+/*
+ * For the post of a bind of the window: makes another one if @rmr has lost its own, or if nobody
+ * knows the key of that and no bind is in flight. What is in force by it remains so. No lock is
+ * held. Returns DAT_SUCCESS also where the device has no windows.
  */
 DAT_RETURN rmr_renew_window(struct rmr *rmr);
 /*

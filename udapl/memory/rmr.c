@@ -18,8 +18,12 @@
  * Each bind gives the window another key, derived from the one before. The key of a bind that was
  * cancelled is given to nobody, so the window is rewound to the latest key that stands. But a
  * device may flush a bind that it has executed, if a request before it was not over. So after a
- * flush nobody knows what key the window has, and nothing more is bound by it: it is lost at once,
- * or, if a binding is in force by it, before the next bind.
+ * flush nobody knows what key the window has, and nothing more is bound by it. It is lost at once,
+ * or, if a binding is in force by it, serves that until another one supersedes it, and is destroyed
+ * with it:
+ *	- For the next bind another window is made, and the old one becomes that of the binding.
+ *	- While other binds are in flight there would have to be an old window of several bindings,
+ *	  so ranges are registered instead, and the window is lost with the binding that used it.
  *
  * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
  * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
@@ -180,6 +184,8 @@ static void binding_window_ended(struct binding *binding)
 /* No bind is in flight, no release is queued, and no handle leads here any more. */
 static void rmr_free_memory(struct rmr *rmr)
 {
+	if (rmr->mw)
+		tp_mw_destroy(rmr->mw);
 	while (rmr->spares) {
 		struct binding *next = rmr->spares->next;
 
@@ -197,7 +203,7 @@ static bool window_is_lost_locked(const struct rmr *rmr)
 	return !rmr->mw && rmr->obj.ia->attr->max_mw && !rmr_is_of_ep(rmr);
 }
 
-/* Returns whether the window is lost, or will be with the next bind: then there are no spares. */
+/* Returns whether nothing more is bound by the window, or it is lost: then there are no spares. */
 static bool window_is_leaving_locked(const struct rmr *rmr)
 {
 	assert_locked(&rmr->lock);
@@ -249,6 +255,7 @@ static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
 	const bool own = binding_has_own_window(binding);
 
+	debug_assert(!(binding->flags & BINDING_OLD_WINDOW));
 	binding->release = (struct release){
 		.region = own ? NULL : binding->region,
 		.window = own ? binding->own_window : window,
@@ -289,60 +296,6 @@ void binding_discard(struct binding *binding)
 		release_run(rmr->obj.ia);
 }
 
-/*
- * Of the bindings that are complete the last one is in force: releases the others. Returns whether
- * a release was queued.
- */
-static bool release_superseded_locked(struct rmr *rmr)
-{
-	struct binding **at = &rmr->bindings, *in_force = NULL;
-	bool queued = false;
-
-	assert_locked(&rmr->lock);
-	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		if (binding_is_complete(binding))
-			in_force = binding;
-	debug_assert(in_force);
-	while (*at != in_force) {
-		struct binding *binding = *at;
-
-		if (binding_is_complete(binding)) {
-			*at = binding->next;
-			queued |= binding_release_locked(rmr, binding);
-		} else {
-			at = &binding->next;
-		}
-	}
-	return queued;
-}
-
-/* ---- the end of a bind: these return whether a release was queued ---- */
-
-/*
- * The bind has succeeded. If the first of the list is complete, it was in force until now, and no
- * other one is complete: then the binding supersedes that one, which is the usual case. Binds of
- * several endpoints may complete in another order than that of their posts.
- */
-static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
-{
-	struct binding *first = rmr->bindings;
-	const bool usual = binding_is_complete(first);
-
-	assert_locked(&rmr->lock);
-	binding->flags |= BINDING_COMPLETE;
-	if (unlikely(!usual))
-		return release_superseded_locked(rmr);
-	rmr->bindings = first->next;
-	return binding_release_locked(rmr, first);
-}
-
-/* Returns whether no bind is in flight: the only binding of the list is the one in force. */
-static bool rmr_is_idle_locked(const struct rmr *rmr)
-{
-	assert_locked(&rmr->lock);
-	return rmr->bindings == rmr->latest;
-}
-
 /* Without spares each bind takes the slow path. */
 static void spares_release_locked(struct rmr *rmr)
 {
@@ -368,6 +321,95 @@ static void window_lose_locked(struct rmr *rmr, struct binding *binding)
 	spares_release_locked(rmr);
 }
 
+/*
+ * Returns the old window of a binding that is about to be released, which has it no longer, or NULL
+ * if there is none.
+ */
+static struct tp_mw *old_window_take(struct binding *binding)
+{
+	struct tp_mw *window = binding->own_window;
+
+	if (!(binding->flags & BINDING_OLD_WINDOW))
+		return NULL;
+	binding->flags &= ~(unsigned)BINDING_OLD_WINDOW;
+	binding->own_window = NULL;
+	return window;
+}
+
+/*
+ * @binding, which is in no list any more, was in force, and @in_force has superseded it. The window
+ * by which it was bound goes along, unless it was bound anew. Returns whether a release was queued.
+ */
+static bool superseded_release_locked(struct rmr *rmr, struct binding *binding,
+				      const struct binding *in_force)
+{
+	struct tp_mw *old_window = old_window_take(binding);
+
+	assert_locked(&rmr->lock);
+	if (old_window)
+		binding_defer_release(binding, old_window);
+	else if (rmr->key_unknown && binding_uses_window(binding) && !binding_uses_window(in_force))
+		window_lose_locked(rmr, binding);
+	else
+		return binding_release_locked(rmr, binding);
+	return true;
+}
+
+/*
+ * Of the bindings that are complete the last one is in force: releases the others. Returns whether
+ * a release was queued.
+ */
+static COLD bool release_superseded_locked(struct rmr *rmr)
+{
+	struct binding **at = &rmr->bindings, *in_force = NULL;
+	bool queued = false;
+
+	assert_locked(&rmr->lock);
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (binding_is_complete(binding))
+			in_force = binding;
+	debug_assert(in_force);
+	while (*at != in_force) {
+		struct binding *binding = *at;
+
+		if (binding_is_complete(binding)) {
+			*at = binding->next;
+			queued |= superseded_release_locked(rmr, binding, in_force);
+		} else {
+			at = &binding->next;
+		}
+	}
+	return queued;
+}
+
+/* ---- the end of a bind: these return whether a release was queued ---- */
+
+/*
+ * The bind has succeeded. If the first of the list is complete, it was in force until now, and no
+ * other one is complete: then the binding supersedes that one. The usual case is that no window can
+ * go with it. Binds of several endpoints may complete in another order than that of their posts.
+ */
+static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
+{
+	struct binding *first = rmr->bindings;
+	const bool usual = (first->flags & (BINDING_COMPLETE | BINDING_WINDOW |
+					    BINDING_OLD_WINDOW)) == BINDING_COMPLETE;
+
+	assert_locked(&rmr->lock);
+	binding->flags |= BINDING_COMPLETE;
+	if (unlikely(!usual))
+		return release_superseded_locked(rmr);
+	rmr->bindings = first->next;
+	return binding_release_locked(rmr, first);
+}
+
+/* Returns whether no bind is in flight: the only binding of the list is the one in force. */
+static bool rmr_is_idle_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->bindings == rmr->latest;
+}
+
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
@@ -375,46 +417,52 @@ static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 	return binding_release_locked(rmr, binding);
 }
 
-/*
- * The bind may have been executed all the same. The next one derives its key from that of the one
- * before.
- */
-static bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
+/* Returns whether the device's window is bound or unbound by the bind of @binding. */
+static bool binding_changes_window(const struct binding *binding)
+{
+	return binding->flags & (BINDING_WINDOW | BINDING_UNBINDS);
+}
+
+/* The bind may have been executed all the same. */
+static COLD bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
-	if (!rmr->mw)
-		return binding_cancel_locked(rmr, binding);
 	binding_unlink_locked(rmr, binding);
-	tp_mw_rewind(rmr->mw, rmr->latest->key);
+	if (rmr->mw && binding_changes_window(binding)) {
+		tp_mw_rewind(rmr->mw, rmr->latest->key);
+		rmr->key_unknown = true;
+	}
+	if (!rmr->key_unknown)
+		return binding_release_locked(rmr, binding);
 	if (rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {
 		window_lose_locked(rmr, binding);
 		return true;
 	}
-	rmr->key_unknown = true;
 	spares_release_locked(rmr);
 	binding_defer_release(binding, NULL);
 	return true;
 }
 
-void rmr_end_unknown_window(struct rmr *rmr)
+bool rmr_window_waits(struct rmr *rmr)
 {
-	struct tp_mw *window = NULL;
-	struct binding *in_force;
+	bool waits;
 
 	spin_lock(&rmr->lock);
-	in_force = rmr->bindings;
-	if (!rmr->key_unknown || !rmr_is_idle_locked(rmr))
-		goto unlock;
-	if (binding_uses_window(in_force)) {
-		binding_insert_locked(rmr, &rmr->unbound, in_force);
-		binding_unlink_locked(rmr, in_force);
-		window_lose_locked(rmr, in_force);
-		goto unlock;
+	waits = rmr->key_unknown && !rmr_is_idle_locked(rmr);
+	spin_unlock(&rmr->lock);
+	return waits;
+}
+
+void rmr_end_unused_window(struct rmr *rmr)
+{
+	struct tp_mw *window = NULL;
+
+	spin_lock(&rmr->lock);
+	if (rmr->key_unknown && rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {
+		window = rmr->mw;
+		rmr->mw = NULL;
+		rmr->key_unknown = false;
 	}
-	window = rmr->mw;
-	rmr->mw = NULL;
-	rmr->key_unknown = false;
-unlock:
 	spin_unlock(&rmr->lock);
 	if (window)
 		tp_mw_destroy(window);
@@ -503,14 +551,22 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 }
 
 /*
- * Queues the release of the RMR itself, with its window and the binding in force. No bind is in
- * flight, and no handle leads here any more. The lock is not held, because from here on any thread
- * may run the release, which frees the RMR.
+ * Queues the release of the RMR itself, with its window and the binding in force. If that has an
+ * old window, the one of the RMR is unbound, and rmr_free_memory destroys it. No bind is in flight,
+ * and no handle leads here any more. The lock is not held, because from here on any thread may run
+ * the release, which frees the RMR.
  */
 static COLD void rmr_defer_release(struct rmr *rmr)
 {
-	rmr->latest->frees_rmr = true;
-	binding_defer_release(rmr->latest, rmr->mw);
+	struct binding *in_force = rmr->latest;
+	struct tp_mw *window = old_window_take(in_force);
+
+	if (!window) {
+		window = rmr->mw;
+		rmr->mw = NULL;
+	}
+	in_force->frees_rmr = true;
+	binding_defer_release(in_force, window);
 }
 
 /* A bind has ended. Returns whether that was what the release of the RMR has waited for. */
@@ -613,34 +669,52 @@ static DAT_RETURN rmr_init(struct rmr *rmr)
 			      DAT_RESOURCE_MEMORY_REGION);
 }
 
-static bool window_is_lost(struct rmr *rmr)
+static bool window_is_leaving(struct rmr *rmr)
 {
-	bool lost;
+	bool leaving;
 
 	spin_lock(&rmr->lock);
-	lost = window_is_lost_locked(rmr);
+	leaving = window_is_leaving_locked(rmr);
 	spin_unlock(&rmr->lock);
-	return lost;
+	return leaving;
 }
 
 /*
- * @mw, whose first bind derives its key from @key, takes the place of the window that was lost.
- * Returns false if another thread has been faster.
+ * If nobody knows the key of the window, no bind is in flight, and a binding is in force by it, it
+ * becomes the old window of that. Returns whether it did.
+ */
+static bool window_leave_locked(struct rmr *rmr)
+{
+	struct binding *in_force = rmr->latest;
+
+	assert_locked(&rmr->lock);
+	if (!rmr->key_unknown || !rmr_is_idle_locked(rmr) || !binding_uses_window(in_force))
+		return false;
+	in_force->own_window = rmr->mw;
+	in_force->region_key = in_force->key;
+	in_force->flags ^= BINDING_WINDOW | BINDING_OLD_WINDOW;
+	rmr->key_unknown = false;
+	return true;
+}
+
+/*
+ * @mw, whose first bind derives its key from @key, takes the place of the window that was lost, or
+ * whose key is not known. Returns false if another thread has been faster.
  */
 static bool window_replace(struct rmr *rmr, struct tp_mw *mw, DAT_RMR_CONTEXT key)
 {
-	bool lost;
+	bool replaced;
 
 	spin_lock(&rmr->lock);
-	lost = window_is_lost_locked(rmr);
-	if (lost) {
+	replaced = window_is_lost_locked(rmr) || window_leave_locked(rmr);
+	if (replaced) {
 		rmr->mw = mw;
 		rmr->completes_fast = !rmr->freed;
 		for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
 			binding->key = key; /* the next bind derives its key from one of these */
 	}
 	spin_unlock(&rmr->lock);
-	return lost;
+	return replaced;
 }
 
 DAT_RETURN rmr_renew_window(struct rmr *rmr)
@@ -649,7 +723,7 @@ DAT_RETURN rmr_renew_window(struct rmr *rmr)
 	struct tp_mw *mw;
 	int err;
 
-	if (!window_is_lost(rmr))
+	if (!window_is_leaving(rmr))
 		return DAT_SUCCESS;
 	race_reach(RACE_RENEW, rmr);
 	err = tp_mw_create(rmr->pz->pd, &mw, &key);
