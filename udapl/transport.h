@@ -16,9 +16,9 @@
  *			queue pairs (but tp_cq_create, and tp_qp_create without a shared receive
  *			queue, which may come without it). A consumer's call or the service thread
  *			makes them, one at a time. They may sleep, but not for long.
- *	a spinlock	polls and tp_mw_rewind, on threads of the consumer and on the service
- *			thread; posts, on threads of the consumer, if an IA is thread-safe, and
- *			otherwise without a lock. They do not sleep.
+ *	a spinlock	polls, on threads of the consumer and on the service thread; posts, on
+ *			threads of the consumer, if an IA is thread-safe, and otherwise without a
+ *			lock. They do not sleep.
  *	other locks	arming a completion queue.
  *	no lock		the rest, on threads of the consumer: memory, the end of a queue pair, the
  *			device as a whole.
@@ -302,11 +302,6 @@ int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *co
  * calls this, with ia->releases.running held.
  */
 void tp_mw_destroy(struct tp_mw *mw);
-/*
- * Says that the latest bind was not executed: the next one derives its context from @context. It is
- * called where completions are taken, under the spinlocks of the EVD and of the RMR.
- */
-void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context);
 
 /* ---- completion queues ---- */
 

@@ -229,13 +229,6 @@ int tp_mw_create_for_qp(struct tp_pd *pd, struct tp_mw **mw, DAT_RMR_CONTEXT *co
 }
 #endif
 
-void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
-{
-	fake_lock();
-	mw->latest = context;
-	fake_unlock();
-}
-
 DAT_RMR_CONTEXT mw_post(struct tp_mw *mw, DAT_RMR_CONTEXT key)
 {
 	DAT_RMR_CONTEXT from = mw->latest;

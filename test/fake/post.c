@@ -471,8 +471,11 @@ static int bind_post(struct tp_qp *qp, void *tag, const struct tp_bind *bind, bo
 	fake_unlock();
 	if (!err)
 		err = wr_post(CALL_POST_BIND, qp, &wr, NULL);
-	if (err)
-		tp_mw_rewind(bind->mw, wr.from);
+	if (err) {
+		fake_lock();
+		(void)mw_post(bind->mw, wr.from);
+		fake_unlock();
+	}
 	*context = err ? wr.from : wr.key;
 	return err;
 }

@@ -964,24 +964,6 @@ START_TEST(a_refused_bind_keeps_the_context)
 }
 END_TEST
 
-START_TEST(a_rewound_window_repeats_its_context)
-{
-	DAT_RMR_CONTEXT first, context, again;
-	struct tp_bind bind = { .size = 8 };
-
-	bind.mr = bindable_region();
-	bind.address = (uintptr_t)memory;
-	ck_assert_int_eq(tp_mw_create(rig.pd, &bind.mw, &first), 0);
-	ck_assert_int_eq(tp_post_bind(rig.qp, memory, &bind, 0, &context), 0);
-	tp_mw_rewind(bind.mw, first);
-	ck_assert_int_eq(tp_post_bind(rig.qp, memory, &bind, 0, &again), 0);
-	ck_assert_uint_eq(again, context);
-	tp_mw_destroy(bind.mw);
-	ck_assert_int_eq(tp_mr_dereg(bind.mr), 0);
-	rig_close(&rig);
-}
-END_TEST
-
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("objects");
@@ -1027,6 +1009,5 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_bind_has_the_range_and_the_access_that_were_asked_for, 0,
 			    ROWS(window_accesses));
 	tcase_add_loop_test(cases, a_refused_bind_keeps_the_context, 0, ROWS(bind_failures));
-	tcase_add_test(cases, a_rewound_window_repeats_its_context);
 	return run_cases(argc, argv);
 }

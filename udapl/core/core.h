@@ -41,7 +41,7 @@
  * A child of fork(2) releases those that outlive an IA, and all that a proxy agent's thread takes
  * next (fork.c).
  *
- * Under a spinlock no tp_* call is made but tp_cq_poll, the posts and tp_mw_rewind.
+ * Under a spinlock no tp_* call is made but tp_cq_poll and the posts.
  *
  * Names: the caller of x_locked() holds the lock that x_locked asserts first. x_unlock() also
  * releases it; x_relock() may release it and take it again.

@@ -15,12 +15,10 @@
  * be freed for it, to queue it for release.c. One binding of the list is always complete: at first,
  * and after a failure, that is rmr->unbound.
  *
- * Each bind gives the window another key, derived from the one before. The key of a bind that was
- * cancelled is given to nobody, so the window is rewound to the latest key that stands. But a
- * device may flush a bind that it has executed, if a request before it was not over. So after a
- * flush nobody knows what key the window has, and nothing more is bound by it. It is lost at once,
- * or, if a binding is in force by it, serves that until another one supersedes it, and is destroyed
- * with it:
+ * Each bind gives the window another key, derived from the one before. A device may flush a bind
+ * that it has executed, if a request before it was not over. So after a flush nobody knows what key
+ * the window has, and nothing more is bound by it. It is lost at once, or, if a binding is in force
+ * by it, serves that until another one supersedes it, and is destroyed with it:
  *	- For the next bind another window is made, and the old one becomes that of the binding.
  *	- While other binds are in flight there would have to be an old window of several bindings,
  *	  so ranges are registered instead, and the window is lost with the binding that used it.
@@ -428,10 +426,8 @@ static COLD bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
 	binding_unlink_locked(rmr, binding);
-	if (rmr->mw && binding_changes_window(binding)) {
-		tp_mw_rewind(rmr->mw, rmr->latest->key);
+	if (rmr->mw && binding_changes_window(binding))
 		rmr->key_unknown = true;
-	}
 	if (!rmr->key_unknown)
 		return binding_release_locked(rmr, binding);
 	if (rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {

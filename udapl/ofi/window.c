@@ -16,11 +16,6 @@ void tp_mw_destroy(struct tp_mw *mw)
 	(void)mw;
 }
 
-void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
-{
-	(void)mw, (void)context;
-}
-
 int tp_post_bind(struct tp_qp *qp, void *tag, const struct tp_bind *bind, unsigned flags,
 		 DAT_RMR_CONTEXT *context)
 {

@@ -151,15 +151,6 @@ void tp_mw_destroy(struct tp_mw *mw)
 }
 
 /*
- * ibv_bind_mw increments the rkey at each post, and nothing decrements it when the bind is flushed,
- * so that it is ahead of the device's.
- */
-void tp_mw_rewind(struct tp_mw *mw, DAT_RMR_CONTEXT context)
-{
-	mw->ibv->rkey = context;
-}
-
-/*
  * Posts the bind of a window of type 1. The thread is not cancelled in this, because soft-RoCE
  * makes a system call, which is a cancellation point, and the key of a bind that was posted must be
  * stored.
