@@ -4,6 +4,7 @@
  * changed in which state is in test_ep.c.
  */
 #include <sched.h>
+#include <unistd.h>
 
 #include "alloc.h"
 #include "harness.h"
@@ -894,21 +895,57 @@ END_TEST
 
 /* ---- meanwhile, while the device works ---- */
 
-/* A thread that has the client's endpoint take another number of receives. */
+/* A thread that has the client's endpoint take other numbers of transfers, or frees it. */
 struct modifier {
-	DAT_COUNT recvs;
+	DAT_COUNT recvs, requests; /* 0: as they are */
+	const DAT_EP_PARAM
+		*param; /* EVDs and numbers of transfers; without all three it frees it */
 	DAT_RETURN ret;
 	pthread_t thread;
+	_Atomic pid_t tid;
+	atomic_bool over;
 };
+
+static DAT_RETURN modify_or_free(const struct modifier *modifier)
+{
+	if (modifier->recvs)
+		return modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, modifier->recvs);
+	if (modifier->requests)
+		return modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos,
+			      modifier->requests);
+	if (modifier->param)
+		return ep_modify(client->ep,
+				 DAT_EP_FIELD_RECV_EVD_HANDLE | ATTR_BIT(MAX_REQUEST_DTOS),
+				 modifier->param);
+	return ep_free(client->ep);
+}
 
 static void *modify_staying(void *arg)
 {
 	struct modifier *modifier = arg;
 
 	fake_stay(1);
-	modifier->ret = modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, modifier->recvs);
+	modifier->ret = modify_or_free(modifier);
 	fake_stay(0);
 	return NULL;
+}
+
+static void *modify_waiting(void *arg)
+{
+	struct modifier *modifier = arg;
+
+	atomic_store(&modifier->tid, gettid());
+	modifier->ret = modify_or_free(modifier);
+	atomic_store(&modifier->over, true);
+	return NULL;
+}
+
+/* It waits for the thread that stays in the transport; or, if the code is wrong, it does not. */
+static void modifier_start_behind(struct modifier *modifier)
+{
+	modifier->thread = consumer_thread_start(modify_waiting, modifier);
+	while (!atomic_load(&modifier->over) && !race_is_asleep(atomic_load(&modifier->tid)))
+		sched_yield();
 }
 
 /* It stays in the transport: which makes the EVD longer, if it must be, or else the queue pair. */
@@ -946,13 +983,15 @@ END_TEST
 
 START_TEST(two_modifies_at_once_have_both_changed_it)
 {
-	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	struct modifier modifier = { .recvs = staying_recvs[_i] }, other = { .requests = 20 };
 
 	post_recvs(0, 1);
 	modifier_start(&modifier);
-	ck_dat(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 20));
+	modifier_start_behind(&other);
 	post_recvs(1, 1);
 	ck_dat(modifier_end(&modifier));
+	consumer_thread_join(other.thread);
+	ck_dat(other.ret);
 	ck_assert_int_eq(ep_param(client->ep).ep_attr.max_recv_dtos, modifier.recvs);
 	ck_assert_int_eq(ep_param(client->ep).ep_attr.max_request_dtos, 20);
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 2);
@@ -991,17 +1030,137 @@ START_TEST(receives_that_were_posted_meanwhile_must_fit)
 }
 END_TEST
 
-START_TEST(an_endpoint_that_was_freed_meanwhile_is_refused)
+/* Alone, and with a second one that waits to modify it. */
+START_TEST(who_frees_an_endpoint_waits_for_its_modifies)
 {
-	struct modifier modifier = { .recvs = staying_recvs[_i] };
+	struct modifier modifier = { .recvs = staying_recvs[_i / 2] }, freer = { 0 };
+	struct modifier other = { .requests = 20 };
 	unsigned holds = uses_of(client->pz);
 
 	modifier_start(&modifier);
-	ck_dat(ep_free(client->ep));
+	if (_i % 2)
+		modifier_start_behind(&other);
+	modifier_start_behind(&freer);
+	ck_assert(!atomic_load(&freer.over));
+	ck_dat_is(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 20), BAD_HANDLE(EP));
 	ck_dat_is(modifier_end(&modifier), BAD_HANDLE(EP));
+	if (_i % 2) {
+		consumer_thread_join(other.thread);
+		ck_dat_is(other.ret, BAD_HANDLE(EP));
+	}
+	consumer_thread_join(freer.thread);
+	ck_dat(freer.ret);
 	ck_assert_uint_eq(fake_alive(FAKE_QP), 1);
 	ck_assert_uint_eq(uses_of(client->pz), holds - 1);
 	client->ep = side_create_ep(client, NULL);
+}
+END_TEST
+
+/* The device flushes the receives of the connection long after it has ended. */
+START_TEST(a_refused_modify_leaves_what_the_device_has_still_to_complete)
+{
+	struct modifier modifier = { .recvs = 5 };
+	struct ep *ep = client->ep;
+
+	post_recvs(0, 2);
+	modifier_start(&modifier);
+	pair_connect(&pair);
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+	fake_clock_advance(200000000);
+	while (ep_get_state(ep) != DAT_EP_STATE_DISCONNECTED)
+		sched_yield();
+	ck_dat_is(modifier_end(&modifier), BAD_STATE(EP_DISCONNECTED));
+	ck_assert(ep->late_completions);
+	expect_dto(client->recv_evd, 0, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_free(ep));
+	while (fake_step())
+		;
+	expect_no_event(client->recv_evd);
+	client->ep = side_create_ep(client, NULL);
+}
+END_TEST
+
+/* The device can't make it longer. Meanwhile another endpoint of it is modified, or made. */
+START_TEST(a_full_evd_has_room_for_others_while_an_endpoint_is_modified)
+{
+	struct modifier modifier = { .recvs = 110 };
+	DAT_EP_HANDLE eps[3];
+	struct evd *evd;
+	DAT_EP_ATTR attr;
+
+	side_close(client);
+	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
+	fake_attr()->max_cqe = 256;
+	side_open(client, "fake0");
+	evd = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	attr = ep_attr_default(client);
+	attr.max_recv_dtos = 60;
+	for (int i = 0; i < 2; i++)
+		ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd,
+				 client->connect_evd, &attr, &eps[i]));
+	client->ep = eps[0];
+	modifier_start(&modifier);
+	client->ep = eps[1];
+	if (_i)
+		ck_dat(ep_create(client->ia, client->pz, evd, client->request_evd,
+				 client->connect_evd, &attr, &eps[2]));
+	else
+		ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, 120));
+	ck_dat(modifier_end(&modifier));
+	ck_assert_uint_eq(evd->dto_depth, (_i ? 230 + RING_SLACK : 230) + 2 * RING_SLACK);
+}
+END_TEST
+
+START_TEST(an_evd_with_both_roles_has_room_for_one_request_more)
+{
+	DAT_EP_ATTR attr = ep_attr_default(client);
+	unsigned before;
+	struct evd *evd;
+
+	side_close(client);
+	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
+	fake_attr()->max_cqe = 256;
+	side_open(client, "fake0");
+	evd = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	attr.max_recv_dtos = attr.max_request_dtos = 100;
+	ck_dat(ep_create(client->ia, client->pz, evd, evd, client->connect_evd, &attr,
+			 &client->ep));
+	before = evd->dto_depth;
+	ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, 101));
+	ck_dat(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 101));
+	ck_assert_uint_ge(evd->dto_depth, before + 2);
+	ck_dat(modify(RECV_EVD_HANDLE, recv_evd_handle, client->recv_evd));
+	ck_dat(modify(RECV_EVD_HANDLE, recv_evd_handle, evd));
+	ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, 100));
+	ck_dat(modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos, 100));
+	ck_assert_uint_eq(evd->dto_depth, before);
+	ck_dat(ep_free(client->ep));
+	ck_assert_uint_eq(evd->dto_depth, 0);
+}
+END_TEST
+
+/* The one for requests grows. Another thread has freed the new one for receives, which need not. */
+START_TEST(an_evd_that_was_freed_meanwhile_is_refused)
+{
+	DAT_EP_PARAM param = ep_param(client->ep);
+	struct modifier modifier = { .param = &param };
+	DAT_EVD_HANDLE again = DAT_HANDLE_NULL;
+
+	param.recv_evd_handle = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	param.ep_attr.max_request_dtos = 3000;
+	modifier_start(&modifier);
+	ck_dat(evd_free(param.recv_evd_handle));
+	for (int n = 0; _i && n < 64 && again != param.recv_evd_handle; n++)
+		again = side_create_evd(client, 8, DAT_EVD_SOFTWARE_FLAG);
+	if (_i)
+		ck_assert_ptr_eq(again, param.recv_evd_handle);
+	ck_dat_is(modifier_end(&modifier), BAD_ARG(3));
+	ck_assert_int_eq(ep_param(client->ep).ep_attr.max_request_dtos,
+			 ep_attr_default(client).max_request_dtos);
 }
 END_TEST
 
@@ -1095,7 +1254,12 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, an_endpoint_that_was_connected_meanwhile_is_not_modified, 0,
 			    STAYS);
 	tcase_add_test(cases, receives_that_were_posted_meanwhile_must_fit);
-	tcase_add_loop_test(cases, an_endpoint_that_was_freed_meanwhile_is_refused, 0, STAYS);
+	tcase_add_loop_test(cases, who_frees_an_endpoint_waits_for_its_modifies, 0, 2 * STAYS);
+	tcase_add_test(cases, a_refused_modify_leaves_what_the_device_has_still_to_complete);
+	tcase_add_loop_test(cases, a_full_evd_has_room_for_others_while_an_endpoint_is_modified, 0,
+			    2);
+	tcase_add_test(cases, an_evd_with_both_roles_has_room_for_one_request_more);
+	tcase_add_loop_test(cases, an_evd_that_was_freed_meanwhile_is_refused, 0, 2);
 	tcase_add_loop_test(cases, an_abrupt_close_waits_for_a_modify, 0, STAYS);
 	return run_unit_cases(argc, argv);
 }

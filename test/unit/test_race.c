@@ -558,6 +558,30 @@ START_TEST(connections_are_made_while_an_evd_grows_with_a_shared_queue)
 }
 END_TEST
 
+START_TEST(who_frees_an_evd_waits_until_it_has_grown_with_a_shared_queue)
+{
+	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = 2 };
+	DAT_EVD_HANDLE evd;
+	DAT_EP_HANDLE ep;
+	DAT_EP_ATTR attr;
+
+	side_open(client, "fake0");
+	attr = ep_attr_default(client);
+	resizer.srq = make_shared_queue();
+	evd = side_create_evd(client, RECEIVES, DAT_EVD_DTO_FLAG);
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evd, client->request_evd,
+				  client->connect_evd, resizer.srq, &attr, &ep));
+	resizer_start(&resizer);
+	ck_dat(ep_free(ep));
+	race_call(RACE_EXPEL, evd, go_on, NULL);
+	ck_dat(evd_free(evd));
+	ck_assert(race_happened(RACE_EXPEL));
+	resizer_end(&resizer);
+	ck_dat(srq_free(resizer.srq));
+	side_close(client);
+}
+END_TEST
+
 START_TEST(an_endpoint_may_go_while_its_queue_is_resized)
 {
 	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = true };
@@ -2195,6 +2219,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, connections_are_made_while_an_evd_grows_for_a_shared_queue);
 	tcase_add_loop_test(cases, connections_are_made_while_an_evd_grows_with_a_shared_queue, 0,
 			    4);
+	tcase_add_test(cases, who_frees_an_evd_waits_until_it_has_grown_with_a_shared_queue);
 	tcase_add_test(cases, an_endpoint_may_go_while_its_queue_is_resized);
 	tcase_add_loop_test(cases, a_shared_queue_that_is_resized_twice_at_once_has_the_larger_size,
 			    0, 2);

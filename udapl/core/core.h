@@ -403,8 +403,7 @@ struct ia {
 	pthread_cond_t waiter_left;
 	struct service service;
 	struct attendance attendance;
-	uint64_t ep_versions; /* lock; the latest one of an endpoint */
-	bool failed;	      /* lock; the device has failed or was removed, which was reported */
+	bool failed; /* lock; the device has failed or was removed, which was reported */
 	/* lock; the device has called up_qp_last_receive, so it may be waited for */
 	bool says_last_receive;
 	struct evd *async_evd;	  /* made by open; NULL if it was borrowed or is out of scope */

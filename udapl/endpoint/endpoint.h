@@ -159,8 +159,6 @@ struct ep {
 	bool signal_all; /* fixed; TP_CAP_SIGNAL_ALL */
 	struct ring sends, recvs;
 	DAT_EP_ATTR attr; /* what it really has */
-	/* ia->lock; of the parts that dat_ep_modify changes; no two of the IA are the same */
-	uint64_t version;
 
 	struct srq *srq;    /* fixed; held; NULL: it has receives of its own */
 	struct pz *pz;	    /* held, may be NULL */
@@ -168,6 +166,10 @@ struct ep {
 	/* for completions: the consumer's or the IA's sink; may be NULL without a PZ */
 	struct evd *recv_evd, *request_evd;
 	struct evd *connect_evd; /* may be NULL */
+	/* ia->lock; by role: the completions for which that EVD has room on its account */
+	unsigned rooms[EVD_ROLES];
+	unsigned modifiers; /* ia->lock; threads in dat_ep_modify, for which a free waits */
+	bool modified;	    /* ia->lock; one of these has let go of that lock */
 
 	struct ep_marker marker;
 	struct ep_end end;

@@ -51,6 +51,31 @@ static DAT_EP_ATTR role_attr(const DAT_EP_ATTR *of_ep, const struct srq *srq)
 	return attr;
 }
 
+unsigned ep_role_depth(const struct ep *ep, enum evd_role role)
+{
+	const DAT_EP_ATTR attr = role_attr(&ep->attr, ep->srq);
+
+	return evd_role_depth(ep->obj.ia, role, &attr);
+}
+
+/*
+ * Returns how many completions an endpoint of @parts that has @evd in a role needs more than its
+ * heir has room for there, if it has one.
+ */
+static unsigned role_needs_locked(struct ia *ia, const struct ep_parts *parts, enum evd_role role,
+				  const struct evd *evd)
+{
+	const DAT_EP_ATTR attr = role_attr(&parts->attr, parts->srq);
+	const unsigned depth = evd_role_depth(ia, role, &attr);
+	struct ep *heir = parts->heir;
+	unsigned there = 0;
+
+	assert_locked(&ia->lock);
+	if (heir && *ep_evd_of_role(heir, role) == evd)
+		there = heir->rooms[role];
+	return depth > there ? depth - there : 0;
+}
+
 static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role)
 {
 	const DAT_EP_ATTR attr = role_attr(&ep->attr, ep->srq);
@@ -58,27 +83,28 @@ static void detach_role_locked(struct ep *ep, struct evd *evd, enum evd_role rol
 	assert_locked(&ep->obj.ia->lock);
 	if (ep->srq && role == EVD_ROLE_RECV)
 		evd_detach_pool_locked(evd, &ep->srq->pool);
-	evd_detach_locked(ep->obj.ia, evd, role, &attr);
+	evd_detach_locked(ep->obj.ia, evd, role, &attr, ep->rooms[role]);
 }
 
-/*
- * Attaches @evd in a role. What the heir, if there is one, has there already is not needed twice.
- */
+/* Attaches @evd in a role. It may have been freed since the parts were checked. */
 static DAT_RETURN attach_role_locked(struct ep *ep, struct evd *evd, enum evd_role role,
-				     struct ep *heir)
+				     const struct ep_parts *parts)
 {
-	const bool replaces = heir && *ep_evd_of_role(heir, role) == evd;
 	const DAT_EP_ATTR attr = role_attr(&ep->attr, ep->srq);
-	const DAT_EP_ATTR replaced = role_attr(replaces ? &heir->attr : &ep->attr, ep->srq);
-	DAT_RETURN ret = evd_attach_locked(ep->obj.ia, evd, role, &attr,
-					   replaces ? &replaced : NULL);
+	const unsigned depth = role_needs_locked(ep->obj.ia, parts, role, evd);
+	DAT_RETURN ret;
 
 	assert_locked(&ep->obj.ia->lock);
-	if (ret != DAT_SUCCESS || !ep->srq || role != EVD_ROLE_RECV)
-		return ret;
-	ret = evd_attach_pool_locked(evd, &ep->srq->pool);
-	if (ret != DAT_SUCCESS)
-		evd_detach_locked(ep->obj.ia, evd, role, &attr);
+	if (parts->evds[role] && !ep_role_possible(ep->obj.ia, evd, role))
+		return DAT_ERROR(DAT_INVALID_HANDLE, ep_roles[role].name);
+	ret = evd_attach_locked(ep->obj.ia, evd, role, &attr, depth);
+	if (ret == DAT_SUCCESS && ep->srq && role == EVD_ROLE_RECV) {
+		ret = evd_attach_pool_locked(evd, &ep->srq->pool);
+		if (ret != DAT_SUCCESS)
+			evd_detach_locked(ep->obj.ia, evd, role, &attr, depth);
+	}
+	if (ret == DAT_SUCCESS)
+		ep->rooms[role] = depth;
 	return ret;
 }
 
@@ -105,7 +131,7 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 		if (!evd && role != EVD_ROLE_CONNECT && ep->pz)
 			ret = evd_sink_locked(ep->obj.ia, &evd);
 		if (evd)
-			ret = attach_role_locked(ep, evd, (enum evd_role)role, parts->heir);
+			ret = attach_role_locked(ep, evd, (enum evd_role)role, parts);
 		if (ret != DAT_SUCCESS) {
 			detach_evds_locked(ep, role);
 			return ret;
@@ -119,12 +145,7 @@ static DAT_RETURN attach_evds_locked(struct ep *ep, const struct ep_parts *parts
 static DAT_RETURN grow_evds_ahead_relock(struct ia *ia, const struct ep_parts *parts)
 {
 	const struct srq *srq = parts->srq;
-	struct ep *heir = parts->heir;
-	struct evd_needs needs = {
-		.attr = role_attr(&parts->attr, srq),
-		.replaced = role_attr(heir ? &heir->attr : &parts->attr, srq),
-		.pool = srq ? &srq->pool : NULL,
-	};
+	struct evd_needs needs = { .pool = srq ? &srq->pool : NULL };
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
@@ -132,7 +153,8 @@ static DAT_RETURN grow_evds_ahead_relock(struct ia *ia, const struct ep_parts *p
 		return DAT_SUCCESS;
 	for (unsigned role = 0; role < EVD_ROLE_CONNECT; role++) {
 		needs.evds[role] = parts->evds[role];
-		needs.replaces[role] = heir && *ep_evd_of_role(heir, role) == parts->evds[role];
+		needs.depths[role] = role_needs_locked(ia, parts, (enum evd_role)role,
+						       parts->evds[role]);
 	}
 	mutex_unlock(&ia->lock);
 	ret = evd_grow_ahead(ia, &needs);
@@ -177,8 +199,8 @@ static DAT_RETURN create_qp(struct ep *ep, struct ep *owner)
 	if (err)
 		return status_of_made(err, DAT_RESOURCE_TEP);
 	ep->recv_cq = asked.recv_cq;
-	owner->last_receive = false;
-	owner->late_completions = false;
+	ep->last_receive = false;
+	ep->late_completions = false;
 	ep_set_gates(ep);
 	return DAT_SUCCESS;
 }
@@ -292,7 +314,6 @@ static DAT_RETURN ep_begin_locked(struct ia *ia, const struct ep_parts *parts, s
 	if (!ep)
 		return NO_RESOURCE(MEMORY);
 	ep_init(ep, parts);
-	ep->version = ++ia->ep_versions;
 	if (parts->pz && !obj_hold(ia, parts->pz, DAT_HANDLE_TYPE_PZ)) {
 		ret = BAD_HANDLE(PZ);
 		goto discard_ep;
@@ -605,10 +626,23 @@ void ep_destroy_hidden_relock(struct ep *ep)
 	ia_unkeep_locked(ia);
 }
 
+/* The endpoint is retired: threads in dat_ep_modify find that, and leave. */
+static void await_modifiers_relock(struct ep *ep)
+{
+	struct ia *ia = ep->obj.ia;
+
+	assert_locked(&ia->lock);
+	ia_keep_to_free_locked(ia);
+	while (ep->modifiers)
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
+	ia_unkeep_locked(ia);
+}
+
 void ep_destroy_relock(struct ep *ep)
 {
 	assert_locked(&ep->obj.ia->lock);
 	ia_counts(ep->obj.ia, IA_EP_FREE);
+	await_modifiers_relock(ep);
 	ep_destroy_hidden_relock(ep);
 }
 

@@ -175,6 +175,8 @@ extern const struct ep_role ep_roles[EVD_ROLES];
  * lock is needed.
  */
 bool ep_role_possible(struct ia *ia, const struct evd *evd, enum evd_role role);
+/* Returns for how many completions the EVD of a role must have room on account of @ep. */
+unsigned ep_role_depth(const struct ep *ep, enum evd_role role);
 /* Returns where the endpoint has the EVD of a role. */
 struct evd **ep_evd_of_role(struct ep *ep, unsigned role);
 

@@ -6,9 +6,9 @@
  * When nothing can fail any more the two swap what they have, and the second one is destroyed, with
  * the old parts, as any endpoint is. So an endpoint is never half modified.
  *
- * While the device makes the queue pair, without ia->lock, other calls may concern the endpoint. So
- * all is checked again before the swap, and the second endpoint is made anew if another thread has
- * modified the first one meanwhile.
+ * While the device makes the queue pair, without ia->lock, other calls go on. One that modifies or
+ * frees the endpoint waits; one that connects it comes first, so all is checked again before the
+ * swap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +209,8 @@ static void queues_swap_locked(struct ep *ep, struct ep *next)
 {
 	assert_locked(&ep->obj.ia->lock);
 	SWAP(ep->qp, next->qp);
+	SWAP(ep->last_receive, next->last_receive);
+	SWAP(ep->late_completions, next->late_completions);
 	SWAP(ep->recv_cq, next->recv_cq);
 	SWAP(ep->early, next->early);
 	ring_swap(&ep->sends, &next->sends);
@@ -216,16 +218,33 @@ static void queues_swap_locked(struct ep *ep, struct ep *next)
 	recvs_forget(next);
 }
 
+/* What both have room for in one EVD is enough for whichever needs more. */
+static void rooms_swap_locked(struct ep *ep, struct ep *next)
+{
+	assert_locked(&ep->obj.ia->lock);
+	for (unsigned role = 0; role < EVD_ROLES; role++) {
+		const struct evd *evd = *ep_evd_of_role(ep, role);
+
+		SWAP(ep->rooms[role], next->rooms[role]);
+		if (evd && evd == *ep_evd_of_role(next, role)) {
+			const unsigned both = ep->rooms[role] + next->rooms[role];
+
+			ep->rooms[role] = ep_role_depth(next, (enum evd_role)role);
+			next->rooms[role] = both - ep->rooms[role];
+		}
+	}
+}
+
 static void parts_swap_locked(struct ep *ep, struct ep *next, bool with_queues)
 {
 	assert_locked(&ep->obj.ia->lock);
+	rooms_swap_locked(ep, next);
 	SWAP(ep->pz, next->pz);
 	SWAP(ep->bind_pz, next->bind_pz);
 	SWAP(ep->recv_evd, next->recv_evd);
 	SWAP(ep->request_evd, next->request_evd);
 	SWAP(ep->connect_evd, next->connect_evd);
 	SWAP(ep->attr, next->attr);
-	SWAP(ep->version, next->version);
 	ep->read_in_given = next->read_in_given;
 	ep->read_out_given = next->read_out_given;
 	ep->read_in = next->read_in;
@@ -243,15 +262,13 @@ struct change {
 };
 
 /*
- * Changes the endpoint, unless another thread has modified it while the device worked. *left is
- * what the caller destroys in any case, if it is not NULL.
+ * Changes the endpoint, unless it is freed or connected while the device works. *left is what the
+ * caller destroys in any case, if it is not NULL.
  */
-static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, struct ep **left,
-				   bool *changed)
+static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, struct ep **left)
 {
 	struct ia *ia = ep->obj.ia;
 	struct ep_parts parts, now;
-	const uint64_t version = ep->version;
 	DAT_RETURN ret = parts_choose_locked(ep, change->mask, &change->to, &parts);
 
 	assert_locked(&ia->lock);
@@ -259,38 +276,39 @@ static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, s
 		ret = ep_make_relock(ia, &parts, left);
 	if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP) || ret == BAD_HANDLE(IA))
 		return BAD_HANDLE(EP);
-	if (ret != DAT_SUCCESS)
-		return ret;
-	ret = parts_choose_locked(ep, change->mask, &change->to, &now);
-	if (ret != DAT_SUCCESS || ep->version != version)
-		return ret;
-	if (!parts.no_queues)
+	if (DAT_GET_TYPE(ret) == DAT_INVALID_HANDLE)
+		return BAD_ARG(3); /* it was freed meanwhile */
+	if (ret == DAT_SUCCESS)
+		ret = parts_choose_locked(ep, change->mask, &change->to, &now);
+	if (ret == DAT_SUCCESS && !parts.no_queues)
 		ret = early_recvs_repeat(ep, *left);
 	if (ret == DAT_SUCCESS)
 		parts_swap_locked(ep, *left, !parts.no_queues);
-	*changed = ret == DAT_SUCCESS;
 	return ret;
 }
 
+/* One thread at a time does that. Who frees the endpoint meanwhile waits for all of them. */
 static DAT_RETURN ep_modify_relock(struct ep *ep, const struct change *change)
 {
-	DAT_RETURN ret = DAT_SUCCESS;
 	struct ia *ia = ep->obj.ia;
-	bool changed = false;
+	DAT_RETURN ret = BAD_HANDLE(EP);
+	struct ep *left = NULL;
 
 	assert_locked(&ia->lock);
 	if (!ia_keep_locked(ia))
-		return BAD_HANDLE(EP); /* a close has begun, and destroys it */
-	while (ret == DAT_SUCCESS && !changed) {
-		struct ep *left = NULL;
-
-		if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP))
-			ret = BAD_HANDLE(EP);
-		else
-			ret = ep_change_relock(ep, change, &left, &changed);
+		return ret; /* a close has begun, and destroys it */
+	ep->modifiers++;
+	while (ep->modified)
+		cond_wait_relock(&ia->waiter_left, &ia->lock);
+	if (obj_valid(ia, ep, DAT_HANDLE_TYPE_EP)) {
+		ep->modified = true;
+		ret = ep_change_relock(ep, change, &left);
 		if (left)
 			ep_destroy_hidden_relock(left);
+		ep->modified = false;
 	}
+	ep->modifiers--;
+	pthread_cond_broadcast(&ia->waiter_left);
 	ia_unkeep_locked(ia);
 	return ret;
 }

@@ -34,7 +34,10 @@ static void agent_run(struct work *work)
 		agent.proxy_agent_func(agent.instance_data, evd);
 }
 
-/* Wakes all waiters, and calls the agent once, without an EVD: it has none any more. */
+/*
+ * The CNO has no EVD any more: wakes all waiters, and has the agent called once, with the EVD that
+ * comes and triggers before that, or with none.
+ */
 static void wake_all(struct cno *cno)
 {
 	spin_lock(&cno->lock);

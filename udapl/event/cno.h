@@ -31,7 +31,7 @@ void cno_delist_locked(struct cno *cno, struct wait_entry *entry);
 void cno_missed_remove_locked(struct cno *cno, struct evd *evd);
 /* Takes @evd from the list of those that the agent is to be called for, if it is there. */
 void cno_caller_remove_locked(struct cno *cno, struct evd *evd);
-/* The agent is called, or is another one: it is due for no trigger of before. */
+/* Forgets for what the agent was due: it is about to be called, or was replaced. */
 void cno_agent_settle_locked(struct cno *cno);
 
 /* ---- cno_trigger.c: cno->lock is not held ---- */

@@ -46,11 +46,8 @@ static unsigned role_config(enum evd_role role, const DAT_EP_ATTR *attr)
 	}
 }
 
-/*
- * Returns how many completions may be outstanding. A read of many segments may take several work
- * requests.
- */
-static unsigned role_depth(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr)
+/* A read of many segments may take several work requests. */
+unsigned evd_role_depth(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr)
 {
 	switch (role) {
 	case EVD_ROLE_RECV:
@@ -90,16 +87,16 @@ static unsigned wait_mode(unsigned config)
 }
 
 /*
- * One more (@change 1) or one less (-1) endpoint of @ia has @evd in this role. Returns whether that
- * changes what ends a wait, so that evd_mode_changed is due.
+ * One more (@change 1) or one less (-1) endpoint has @evd in this role, with room for @depth
+ * completions. Returns whether that changes what ends a wait, so that evd_mode_changed is due.
  */
-static bool role_change_locked(struct ia *ia, struct evd *evd, enum evd_role role,
-			       const DAT_EP_ATTR *attr, int change)
+static bool role_change_locked(struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+			       int change, unsigned depth)
 {
 	const unsigned config = role_config(role, attr), before = evd->config;
 
 	assert_locked(&evd->lock);
-	evd->dto_depth += (unsigned)change * role_depth(ia, role, attr);
+	evd->dto_depth += (unsigned)change * depth;
 	evd->roles[role] += (unsigned)change;
 	if (config == DAT_EVD_STATE_CONFIG_NOTIFY)
 		evd->notify_roles += (unsigned)change;
@@ -209,7 +206,7 @@ static struct pool_share **share_find_locked(struct evd *evd, const struct recv_
 /*
  * Makes room in the completion queue of @handle, or is silent if that is none: it is checked again
  * when it is attached. That includes room for @pool, unless that is NULL, or another endpoint has
- * both. The hold keeps the EVD from being freed.
+ * both. While the device works the EVD counts as in use.
  */
 static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned depth,
 			     const struct recv_pool *pool)
@@ -231,26 +228,13 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 	return ret;
 }
 
-/* Returns how many completions more that is than what is replaced has, unless that is NULL. */
-static unsigned role_needs(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr,
-			   const DAT_EP_ATTR *replaced)
-{
-	const unsigned all = role_depth(ia, role, attr);
-	const unsigned there = replaced ? role_depth(ia, role, replaced) : 0;
-
-	return all > there ? all - there : 0;
-}
-
 DAT_RETURN evd_grow_ahead(struct ia *ia, const struct evd_needs *needs)
 {
 	const DAT_EVD_HANDLE recv = needs->evds[EVD_ROLE_RECV];
 	const DAT_EVD_HANDLE request = needs->evds[EVD_ROLE_REQUEST];
-	unsigned depths[EVD_ROLE_CONNECT];
+	const unsigned *depths = needs->depths;
 	DAT_RETURN ret;
 
-	for (unsigned role = 0; role < EVD_ROLE_CONNECT; role++)
-		depths[role] = role_needs(ia, (enum evd_role)role, &needs->attr,
-					  needs->replaces[role] ? &needs->replaced : NULL);
 	if (recv == request)
 		return grow_ahead(ia, recv, depths[EVD_ROLE_RECV] + depths[EVD_ROLE_REQUEST],
 				  needs->pool);
@@ -259,9 +243,8 @@ DAT_RETURN evd_grow_ahead(struct ia *ia, const struct evd_needs *needs)
 }
 
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
-			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced)
+			     const DAT_EP_ATTR *attr, unsigned depth)
 {
-	const unsigned depth = role_needs(ia, role, attr, replaced);
 	bool ok, changed = false;
 	DAT_RETURN ret;
 
@@ -281,7 +264,7 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 	if (evd->destroyed) /* meanwhile, with its IA, which is not @ia */
 		ret = DAT_ERROR(DAT_INTERNAL_ERROR, 0);
 	if (ret == DAT_SUCCESS)
-		changed = role_change_locked(ia, evd, role, attr, 1);
+		changed = role_change_locked(evd, role, attr, 1, depth);
 	if (ret == DAT_SUCCESS && evd->obj.ia != ia) /* whoever waits there listens to its own IA */
 		attend_others_more(&ia->attendance);
 	if (ret == DAT_SUCCESS || evd->is_sink)
@@ -293,7 +276,8 @@ DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
 	return ret;
 }
 
-void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr)
+void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+		       unsigned depth)
 {
 	bool changed;
 
@@ -301,7 +285,7 @@ void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const
 	if (evd->obj.ia != ia)
 		attend_others_less(&ia->attendance);
 	spin_lock(&evd->lock);
-	changed = role_change_locked(ia, evd, role, attr, -1);
+	changed = role_change_locked(evd, role, attr, -1, depth);
 	spin_unlock(&evd->lock);
 	if (changed)
 		evd_mode_changed(evd);
@@ -393,6 +377,28 @@ static void shares_shrink_locked(struct ia *ia, struct recv_pool *pool,
 	}
 }
 
+/*
+ * The queue of @evd is resized next, without ia->lock: who frees the EVD waits until
+ * resize_end_lock.
+ */
+static void resize_begin_unlock(struct evd *evd)
+{
+	struct ia *ia = evd->obj.ia;
+
+	assert_locked(&ia->lock);
+	evd->resizers++;
+	mutex_unlock(&ia->lock);
+}
+
+static void resize_end_lock(struct evd *evd)
+{
+	struct ia *ia = evd->obj.ia;
+
+	mutex_lock(&ia->lock);
+	if (--evd->resizers == 0)
+		pthread_cond_broadcast(&ia->waiter_left);
+}
+
 static struct pool_share *share_to_grow_locked(struct ia *ia, const struct recv_pool *pool)
 {
 	struct pool_share *share = pool->shares;
@@ -405,7 +411,7 @@ static struct pool_share *share_to_grow_locked(struct ia *ia, const struct recv_
 
 /*
  * Has the device make room for @depth completions in each EVD of @pool. The list may change
- * whenever the lock is let go of. The hold keeps the EVD from being freed.
+ * whenever the lock is let go of: who frees an EVD that has left it waits, as for dat_evd_resize.
  */
 static DAT_RETURN shares_grow_relock(struct ia *ia, struct recv_pool *pool, unsigned depth)
 {
@@ -420,11 +426,9 @@ static DAT_RETURN shares_grow_relock(struct ia *ia, struct recv_pool *pool, unsi
 		struct evd *evd = share->evd;
 
 		share->grown = true;
-		obj_get(&evd->obj);
-		mutex_unlock(&ia->lock);
+		resize_begin_unlock(evd);
 		ret = cq_grow(evd, more);
-		mutex_lock(&ia->lock);
-		obj_put(&evd->obj);
+		resize_end_lock(evd);
 	}
 	return ret;
 }
@@ -838,21 +842,16 @@ DAT_RETURN evd_clear_unwaitable(DAT_EVD_HANDLE evd)
 	return waitable_change(evd, true);
 }
 
-/* Resizes the completion queue, without ia->lock meanwhile: who frees the EVD waits. */
 static DAT_RETURN cq_resize_relock(struct evd *evd, unsigned depth)
 {
-	struct ia *ia = evd->obj.ia;
 	DAT_RETURN ret;
 
-	assert_locked(&ia->lock);
-	evd->resizers++;
-	mutex_unlock(&ia->lock);
+	assert_locked(&evd->obj.ia->lock);
+	resize_begin_unlock(evd);
 	mutex_lock(&evd->cq_lock);
 	ret = cq_resize_locked(evd, depth);
 	mutex_unlock(&evd->cq_lock);
-	mutex_lock(&ia->lock);
-	if (--evd->resizers == 0)
-		pthread_cond_broadcast(&ia->waiter_left);
+	resize_end_lock(evd);
 	return ret;
 }
 

@@ -90,7 +90,7 @@ struct pool_share {
 	struct evd *evd;
 	unsigned eps;	/* how many endpoints these are */
 	unsigned depth; /* completions for which the EVD has room */
-	bool grown;	/* dat_srq_resize has seen to the room that it wants */
+	bool grown;	/* dat_srq_resize has had the device make the room that it wants here */
 	struct pool_share *next_of_evd;
 	struct pool_share *next_of_pool, **back_of_pool;
 };
@@ -138,7 +138,7 @@ struct evd {
 	unsigned reporting_eps;
 	struct pool_share *shares; /* ia->lock */
 	struct mutex cq_lock;	   /* how long cq is; held while the device resizes it */
-	unsigned resizers;	   /* ia->lock; threads in dat_evd_resize that do not hold it */
+	unsigned resizers;	   /* ia->lock; threads that resize the queue without it */
 	struct counter counters[EVD_ALL_COUNTERS];
 };
 
@@ -208,32 +208,31 @@ void evd_destroy_locked(struct evd *evd);
  */
 void evd_expel_waiter_relock(struct evd *evd);
 
-/* An endpoint that is about to have EVDs for its receives and its requests. */
+/* By role: the EVDs that an endpoint is about to have for its receives and its requests. */
 struct evd_needs {
 	DAT_EVD_HANDLE evds[EVD_ROLE_CONNECT];
-	DAT_EP_ATTR attr;
-	/* by role: it replaces an endpoint with such attributes at the same EVD */
-	bool replaces[EVD_ROLE_CONNECT];
-	DAT_EP_ATTR replaced;
-	const struct recv_pool *pool; /* it has its receives from there; NULL: from its own queue */
+	unsigned depths[EVD_ROLE_CONNECT]; /* completions for which it needs room there */
+	const struct recv_pool *pool;	   /* the receives are from there; NULL: from its queue */
 };
 /*
- * Has the device make room for the completions of such an endpoint, without ia->lock, with which
- * the EVDs are attached next. Threads that do so at the same time may find that it is not enough
- * for all; evd_attach_locked and evd_attach_pool_locked make more. A handle that is no EVD of @ia
- * is passed over. The IA is kept open by ia_keep.
+ * Has the device make that room; the EVDs are attached later. ia->lock is not held. Threads that do
+ * so at the same time may find that it is not enough for all; evd_attach_locked and
+ * evd_attach_pool_locked make more. A handle that is no EVD of @ia is passed over. The IA is kept
+ * open by ia_keep.
  */
 DAT_RETURN evd_grow_ahead(struct ia *ia, const struct evd_needs *needs);
+/* Returns how many completions an endpoint of @ia may have outstanding in that role. */
+unsigned evd_role_depth(const struct ia *ia, enum evd_role role, const DAT_EP_ATTR *attr);
 /*
- * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for its completions,
- * and takes a hold. Only in the connect role the EVD may belong to another IA. An attachment with
- * the attributes @replaced, which is detached next, makes its room available; NULL: there is none.
- * On failure nothing has changed.
+ * Gives an endpoint of @ia, whose lock is held, an EVD in a role: makes room for @depth
+ * completions, and takes a hold. Only in the connect role the EVD may belong to another IA. On
+ * failure nothing has changed.
  */
 DAT_RETURN evd_attach_locked(struct ia *ia, struct evd *evd, enum evd_role role,
-			     const DAT_EP_ATTR *attr, const DAT_EP_ATTR *replaced);
-/* The opposite of evd_attach_locked, with the attributes that it was called with. */
-void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr);
+			     const DAT_EP_ATTR *attr, unsigned depth);
+/* The opposite of evd_attach_locked: the attachment has room for @depth completions. */
+void evd_detach_locked(struct ia *ia, struct evd *evd, enum evd_role role, const DAT_EP_ATTR *attr,
+		       unsigned depth);
 /*
  * One more endpoint that has its receives from @pool has @evd for them: to be called after the role
  * was attached. Makes room for completions of all slots of the pool, once for each EVD.
@@ -242,9 +241,9 @@ DAT_RETURN evd_attach_pool_locked(struct evd *evd, struct recv_pool *pool);
 /* One such endpoint less: to be called before the role is detached. */
 void evd_detach_pool_locked(struct evd *evd, struct recv_pool *pool);
 /*
- * All EVDs of @pool, of @ia, get room for @depth completions of it, which is more, or none counts
- * with it. The device works without ia->lock, unless an EVD is attached meanwhile. The IA is kept
- * open by ia_keep, and one thread does that at a time.
+ * Makes room for @depth completions of @pool, which is more than before, in all of its EVDs, or, if
+ * it fails, in none. ia->lock is not held while the device works, but for EVDs that are attached
+ * meanwhile. The IA is kept open by ia_keep, and one thread does that at a time.
  */
 DAT_RETURN evd_grow_pool_relock(struct ia *ia, struct recv_pool *pool, unsigned depth);
 
