@@ -204,11 +204,17 @@ static const char *line_being_opened(void)
 	return "/etc/dat.conf:12";
 }
 
-#define UNSEEN __attribute__((no_sanitize("thread")))
+#define UNSEEN __attribute__((no_sanitize("address", "thread", "undefined"), UNTRACED))
+/* clang tells the thread sanitizer that the function is called, too, unless this is said */
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define UNTRACED disable_sanitizer_instrumentation
+#else
+#define UNTRACED
+#endif
 void *__real_dlvsym(void *library, const char *name, const char *version);
 void *__wrap_dlvsym(void *library, const char *name, const char *version);
 
-/* Says whether a registry has such functions. It calls nothing that the sanitizer watches. */
+/* Says whether a registry has such functions. It calls nothing that a sanitizer watches. */
 static UNSEEN bool is_of_registry(const char *name)
 {
 	const char prefix[] = "datx_";
@@ -220,8 +226,8 @@ static UNSEEN bool is_of_registry(const char *name)
 }
 
 /*
- * The library calls this instead of that of the dynamic linker. So does the thread sanitizer, for
- * other functions, before it can be used itself.
+ * The library calls this instead of that of the dynamic linker. So do sanitizers, for other
+ * functions, before they can be used themselves.
  */
 UNSEEN void *__wrap_dlvsym(void *library, const char *name, const char *version)
 {
