@@ -1492,7 +1492,7 @@ END_TEST
 
 /*
  * The third bind is of another endpoint, and its completion is dequeued first. So the binding that
- * it supersedes must have ended, and with it the window, which the first bind used, too.
+ * it supersedes must have ended, and with it the window, if the first bind was dequeued, too.
  */
 START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
 {
@@ -1514,8 +1514,9 @@ START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
 	server->request_evd = last;
 	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
 	server->request_evd = usual;
-	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), _i != BY_REGION); /* of the first bind */
 	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_assert_uint_eq(rmr_param().rmr_context, context);
 	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	fake_hold(false);
@@ -1526,12 +1527,199 @@ START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
 END_TEST
 
 /*
- * The window was flushed behind a bind that has registered its range. So nothing is in force by it,
- * and no bind is in flight: it ends with the next bind, whatever that is.
+ * An unbind and a bind behind it are in flight, executed or not, when a bind of another endpoint is
+ * flushed. The end of the unbind does not take the window away from the bind.
  */
-START_TEST(an_unused_window_ends_with_the_next_bind)
+START_TEST(an_unbind_before_a_flush_keeps_the_window_of_a_bind)
 {
 	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT context;
+	DAT_LMR_HANDLE lmr;
+	DAT_EVD_HANDLE other;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	lmr = other_lmr(&lmr_context);
+	ep = other_ep_with_evd(&other);
+	bind_completed(other_segment(lmr_context, 0, 64), READ_ONLY);
+	fake_hold(true);
+	bind_posted(no_range, REMOTE_BOTH, 1);
+	context = bind_posted(segment(server, 16, 64), REMOTE_BOTH, 2);
+	for (int n = 0; n < _i; n++)
+		ck_assert(fake_step());
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 3);
+	if (_i == 0)
+		ck_assert(fake_step());
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_dat(lmr_free(lmr)); /* the unbind has ended that */
+	fake_hold(false);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/* How a bind ends that waits behind a send, for which the peer has no receive. */
+enum stall { STALL_EXECUTED, STALL_FLUSHED, STALLS };
+
+static void stall_end(enum stall end)
+{
+	if (end == STALL_FLUSHED) {
+		disconnect_pair();
+		expect_dto(server->request_evd, 50, DAT_DTO_ERR_FLUSHED);
+		expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+		reconnect_pair();
+	} else {
+		post_recv(client, 0, 0, 64, 0);
+		expect_dto(server->request_evd, 50, DAT_DTO_SUCCESS);
+		expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	}
+}
+
+/*
+ * A bind, or an unbind, waits on its endpoint; one of another endpoint is flushed; that of a third
+ * one succeeds. The window, what it was bound to, and the hold on that stay until the first one has
+ * ended, too.
+ */
+static void stalled_case(DAT_LMR_TRIPLET range, DAT_LMR_CONTEXT other_context, enum stall end)
+{
+	const DAT_EVD_HANDLE usual = server->request_evd;
+	DAT_RMR_CONTEXT before, context;
+	DAT_EVD_HANDLE other, last;
+	DAT_EP_HANDLE ep, third;
+
+	ep = other_ep_with_evd(&other);
+	third = other_ep_with_evd(&last);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	post_send(server, 50, 0, 8, 0);
+	bind_posted(range, READ_ONLY, 1);
+	fake_hold(true);
+	flush_a_bind_on(ep, other, other_segment(other_context, 8, 64), 2);
+	fake_hold(false);
+	ck_dat(try_rmr_bind_on(third, other_segment(other_context, 24, 64), 3, &context));
+	server->request_evd = last;
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	stall_end(end);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_dat(lmr_free(server->lmr));
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	rmr_access_is(READS, context, 24, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+}
+
+START_TEST(a_bind_that_waits_keeps_its_window)
+{
+	const bool unbinds = _i / STALLS;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_LMR_HANDLE lmr;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	lmr = other_lmr(&lmr_context);
+	stalled_case(unbinds ? no_range : other_segment(lmr_context, 16, 64), lmr_context,
+		     _i % STALLS);
+	ck_assert_uint_eq(handle_uses(lmr), 1);
+	rmr_pair_close();
+}
+END_TEST
+
+/* A region to which the window is not bound is freed, even if a bind in flight needs the window. */
+START_TEST(a_superseded_region_does_not_wait_for_the_window)
+{
+	DAT_EVD_HANDLE usual, other, last;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT unused;
+	DAT_EP_HANDLE ep, third;
+	DAT_LMR_HANDLE lmr;
+
+	rmr_pair_open(BY_BOTH, NULL);
+	lmr = other_lmr(&lmr_context);
+	usual = server->request_evd;
+	ep = other_ep_with_evd(&other);
+	third = other_ep_with_evd(&last);
+	bind_completed(segment(server, 0, 64), READ_ONLY);
+	fake_hold(true);
+	bind_posted(other_segment(lmr_context, 0, 64), READ_ONLY, 1); /* unbinds the window */
+	post_send(server, 50, 0, 8, 0);
+	bind_posted(segment(server, 16, 64), READ_ONLY, 2);
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 3);
+	ck_dat(try_rmr_bind_on(third, no_range, 4, &unused));
+	fake_hold(false);
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = last;
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_dat(lmr_free(lmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	post_recv(client, 0, 0, 64, 0);
+	expect_dto(server->request_evd, 50, DAT_DTO_SUCCESS);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
+}
+END_TEST
+
+struct flush_beside {
+	DAT_EP_HANDLE ep, third;
+	DAT_EVD_HANDLE other, last;
+	DAT_LMR_CONTEXT lmr_context;
+};
+
+/* The bind that @arg has in flight is flushed, and one that registers its range succeeds. */
+static void flush_and_bind(void *arg)
+{
+	const struct flush_beside *beside = arg;
+	const DAT_EVD_HANDLE usual = server->request_evd;
+	DAT_RMR_CONTEXT context;
+
+	ck_dat(ep_disconnect(beside->ep, DAT_CLOSE_ABRUPT_FLAG));
+	server->request_evd = beside->other;
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	ck_dat(try_rmr_bind_on(beside->third, other_segment(beside->lmr_context, 0, 64), 2,
+			       &context));
+	ck_assert(fake_step());
+	server->request_evd = beside->last;
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+}
+
+/* The device has refused a bind, which is still in flight for the bind of another thread. */
+START_TEST(a_bind_that_is_not_posted_lets_the_window_go)
+{
+	struct flush_beside beside;
+	DAT_RMR_CONTEXT context;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	(void)other_lmr(&beside.lmr_context);
+	beside.ep = other_ep_with_evd(&beside.other);
+	beside.third = other_ep_with_evd(&beside.last);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	ck_dat(try_rmr_bind_on(beside.ep, other_segment(beside.lmr_context, 8, 64), 1, &context));
+	race_call(RACE_CANCEL, rmr, flush_and_bind, &beside);
+	fake_fail("post_bind", ENOMEM, 1);
+	ck_dat_is(try_rmr_bind(segment(server, 16, 64), REMOTE_BOTH, 3, 0, &context),
+		  NO_RESOURCE(MEMORY));
+	ck_assert(race_happened(RACE_CANCEL));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	fake_hold(false);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
+	rmr_pair_close();
+}
+END_TEST
+
+/* The window is flushed behind a bind that has registered its range, which does not need it. */
+START_TEST(an_unused_window_ends_with_its_flush)
+{
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT context;
 	DAT_EVD_HANDLE other;
 	DAT_EP_HANDLE ep;
 
@@ -1543,8 +1731,52 @@ START_TEST(an_unused_window_ends_with_the_next_bind)
 	bind_posted(other_segment(lmr_context, 0, 64), READ_ONLY, 1);
 	ck_assert(fake_step());
 	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	context = bind_posted(segment(server, 0, 64), READ_ONLY, 3);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	fake_hold(false);
 	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	rmr_access_is(READS, context, 0, 64, DAT_DTO_SUCCESS);
+	ck_dat(rmr_free(rmr));
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
+}
+END_TEST
+
+/* The bind of another endpoint is flushed and executed, and the unbind behind it is in flight. */
+static void flush_before_an_unbind(void)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_EVD_HANDLE usual, other;
+	DAT_EP_HANDLE ep;
+
+	usual = server->request_evd;
+	ep = other_ep_with_evd(&other);
+	fake_quirks(FAKE_FLUSHES_BOUND | FAKE_UNBINDABLE);
+	fake_hold(true);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 8, 64), 1, &context));
+	bind_posted(no_range, READ_ONLY, 2);
+	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
+	server->request_evd = other;
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	server->request_evd = usual;
+}
+
+/*
+ * An unbind succeeds behind a bind that was flushed and executed. Nothing needs the window then,
+ * which ends with the next bind, whatever that is.
+ */
+START_TEST(an_unused_window_ends_with_the_next_bind)
+{
+	DAT_LMR_CONTEXT lmr_context;
+
+	rmr_pair_open(BY_BOTH, NULL);
+	(void)other_lmr(&lmr_context);
+	flush_before_an_unbind();
+	fake_hold(false);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	bind_completed(_i == 0	 ? no_range
 		       : _i == 1 ? segment(server, 0, 64)
@@ -1555,6 +1787,56 @@ START_TEST(an_unused_window_ends_with_the_next_bind)
 	ck_dat(rmr_free(rmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
 	ck_dat(lmr_free(server->lmr));
+	rmr_pair_close();
+}
+END_TEST
+
+/* As before, but the next bind is posted before the unbind has completed. */
+START_TEST(an_unused_window_ends_with_the_unbind_before)
+{
+	DAT_RMR_CONTEXT context;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	flush_before_an_unbind();
+	context = bind_posted(segment(server, 16, 64), READ_ONLY, 3);
+	fake_hold(false);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/* A bind that has registered its range is in flight, which does not need the window either. */
+START_TEST(a_window_is_replaced_while_a_region_is_in_flight)
+{
+	DAT_RMR_CONTEXT first, context, unused;
+	DAT_EVD_HANDLE usual, other, last;
+	DAT_EP_HANDLE ep, third;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	usual = server->request_evd;
+	ep = other_ep_with_evd(&other);
+	third = other_ep_with_evd(&last);
+	fake_hold(true);
+	first = bind_posted(segment(server, 0, 64), READ_ONLY, 1);
+	ck_assert(fake_step());
+	flush_a_bind_on(ep, other, segment(server, 8, 64), 2);
+	ck_dat(try_rmr_bind_on(third, segment(server, 16, 64), 3, &unused));
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	context = bind_posted(segment(server, 24, 64), READ_ONLY, 4);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 2);
+	fake_hold(false);
+	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = last;
+	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
+	server->request_evd = usual;
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
+	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	rmr_access_is(READS, context, 24, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, first, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
 	rmr_pair_close();
 }
 END_TEST
@@ -1654,6 +1936,209 @@ START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 	ck_assert_uint_eq(handle_uses(server->lmr), 1);
 	ck_assert_uint_eq(((struct rmr *)rmr)->latest->region_key, context);
 	ck_assert_ptr_eq(((struct rmr *)rmr)->latest, ((struct rmr *)rmr)->bindings);
+	rmr_pair_close();
+}
+END_TEST
+
+/* ---- binds of three endpoints in any order ---- */
+
+enum {
+	MIX_EPS = 3,
+	MIX_STEPS = 600,
+	MIX_SEEDS = 80,
+};
+
+/* A bind, and what has become of it. */
+struct mixed {
+	unsigned ep; /* of which one */
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_CONTEXT context;
+	bool ended, succeeded;
+};
+
+static struct mix {
+	unsigned seed;
+	DAT_LMR_HANDLE lmr;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_EP_HANDLE ep[MIX_EPS];
+	DAT_EVD_HANDLE evd[MIX_EPS];
+	struct mixed binds[MIX_STEPS];
+	unsigned posted;
+	bool may_be_executed; /* a bind that was flushed since the last one that succeeded */
+} mix;
+
+static unsigned random_below(unsigned below)
+{
+	return (unsigned)rand_r(&mix.seed) % below;
+}
+
+static void mix_open(unsigned seed)
+{
+	mix.seed = seed;
+	rmr_pair_open(seed / 2 % 2 ? BY_BOTH : BY_WINDOW, NULL);
+	fake_quirks((seed % 2 ? FAKE_FLUSHES_BOUND : 0) | (seed / 2 % 2 ? FAKE_UNBINDABLE : 0));
+	mix.lmr = other_lmr(&mix.lmr_context);
+	mix.ep[0] = server->ep;
+	mix.evd[0] = server->request_evd;
+	for (int i = 1; i < MIX_EPS; i++)
+		mix.ep[i] = other_ep_with_evd(&mix.evd[i]);
+	fake_hold(true);
+}
+
+static DAT_LMR_TRIPLET random_range(void)
+{
+	const size_t offset = random_below(1000);
+
+	switch (random_below(4)) {
+	case 0:
+		return no_range;
+	case 1:
+		return other_segment(mix.lmr_context, offset, 64);
+	default:
+		return segment(server, offset, 64);
+	}
+}
+
+/* Posts a bind, now and then with a device or a host that has nothing left. */
+static void mix_post(unsigned ep)
+{
+	struct mixed *bind = &mix.binds[mix.posted];
+
+	*bind = (struct mixed){ .ep = ep, .range = random_range() };
+	if (random_below(16) == 0)
+		fake_fail_call(1 + random_below(3));
+	if (try_rmr_bind_on(mix.ep[ep], bind->range, mix.posted, &bind->context) == DAT_SUCCESS)
+		mix.posted++;
+	fake_fail_call(0);
+}
+
+/* Takes a completion, which must be one of a bind that succeeded or was flushed. */
+static bool mix_dequeue(unsigned ep)
+{
+	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *data;
+	struct mixed *bind;
+	DAT_EVENT event;
+
+	if (evd_dequeue(mix.evd[ep], &event) != DAT_SUCCESS)
+		return false;
+	ck_assert_int_eq(event.event_number, DAT_RMR_BIND_COMPLETION_EVENT);
+	data = &event.event_data.rmr_completion_event_data;
+	bind = &mix.binds[data->user_cookie.as_64];
+	ck_assert_uint_eq(bind->ep, ep);
+	ck_assert(!bind->ended);
+	bind->ended = true;
+	bind->succeeded = data->status == DAT_RMR_BIND_SUCCESS;
+	if (!bind->succeeded)
+		ck_assert_int_eq(data->status, DAT_RMR_BIND_FAILURE);
+	return true;
+}
+
+/* Returns the first bind of an endpoint that has not ended, or the number of all. */
+static unsigned mix_first_in_flight(unsigned ep)
+{
+	unsigned n = 0;
+
+	while (n < mix.posted && (mix.binds[n].ended || mix.binds[n].ep != ep))
+		n++;
+	return n;
+}
+
+/*
+ * Ends the connection of an endpoint that has binds in flight, and makes another one. Not if one of
+ * another endpoint was posted later: it fails if the device has not executed those before.
+ */
+static void mix_flush(unsigned ep)
+{
+	const unsigned first = mix_first_in_flight(ep);
+
+	for (unsigned n = first; n < mix.posted; n++)
+		if (!mix.binds[n].ended && mix.binds[n].ep != ep)
+			return;
+	if (first == mix.posted)
+		return;
+	mix.may_be_executed = true;
+	ck_dat(ep_disconnect(mix.ep[ep], DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	while (mix_dequeue(ep))
+		;
+	ck_assert_uint_eq(mix_first_in_flight(ep), mix.posted);
+	ck_dat(ep_reset(mix.ep[ep]));
+	connect_eps(client, side_create_ep(client, NULL), server, mix.ep[ep]);
+}
+
+/* What the last bind that succeeded has bound is in force, and nothing else is held. */
+static void mix_expect_in_force(const struct mixed *bind)
+{
+	const DAT_LMR_CONTEXT lmr_context = bind->range.lmr_context;
+	const bool bound = bind->range.segment_length;
+
+	ck_assert_uint_eq(handle_uses(mix.lmr), bound && lmr_context == mix.lmr_context);
+	ck_assert_uint_eq(handle_uses(server->lmr), bound && lmr_context != mix.lmr_context);
+	ck_assert_uint_le(fake_alive(FAKE_MW), 2);
+	ck_assert_uint_le(fake_alive(FAKE_MR), 4);
+	if (!bound) {
+		expect_unbound();
+		return;
+	}
+	ck_assert_uint_eq(rmr_param().rmr_context, bind->context);
+	if (mix.may_be_executed)
+		return;
+	fake_hold(false);
+	rmr_access_is(READS, bind->context,
+		      (size_t)(bind->range.virtual_address - (uintptr_t)server->memory), 64,
+		      DAT_DTO_SUCCESS);
+	fake_hold(true);
+}
+
+/* Ends all binds. */
+static void mix_settle(void)
+{
+	const struct mixed *last = NULL;
+
+	while (fake_step())
+		;
+	for (unsigned ep = 0; ep < MIX_EPS; ep++) {
+		while (mix_dequeue(ep))
+			;
+		ck_assert_uint_eq(mix_first_in_flight(ep), mix.posted);
+	}
+	for (unsigned n = 0; n < mix.posted; n++)
+		if (mix.binds[n].succeeded)
+			last = &mix.binds[n];
+	if (!last)
+		return;
+	if (last == &mix.binds[mix.posted - 1])
+		mix.may_be_executed = false;
+	mix_expect_in_force(last);
+}
+
+/* Binds are flushed, but none fails. */
+START_TEST(binds_of_several_endpoints_mix)
+{
+	mix_open((unsigned)_i);
+	for (int n = 0; n < MIX_STEPS; n++) {
+		const unsigned what = random_below(20), ep = random_below(MIX_EPS);
+
+		if (what < 8)
+			mix_post(ep);
+		else if (what < 13)
+			(void)fake_step();
+		else if (what < 16)
+			(void)mix_dequeue(ep);
+		else if (ep)
+			mix_flush(ep);
+		if (n % 40 == 39)
+			mix_settle();
+	}
+	if (_i % 3 == 0)
+		mix_settle();
+	ck_dat(rmr_free(rmr));
+	if (_i % 3 == 0) {
+		ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
+		ck_assert_uint_eq(fake_alive(FAKE_MR), 3);
+	}
+	fake_hold(false);
 	rmr_pair_close();
 }
 END_TEST
@@ -2464,11 +2949,19 @@ int main(int argc, char **argv)
 			    METHODS * THIRD_KINDS * 2);
 	tcase_add_loop_test(cases, a_flush_keeps_a_bind_that_is_not_dequeued, 0, METHODS);
 	tcase_add_loop_test(cases, a_bind_behind_a_flush_may_be_dequeued_first, 0, METHODS);
+	tcase_add_loop_test(cases, an_unbind_before_a_flush_keeps_the_window_of_a_bind, 0, 3);
+	tcase_add_loop_test(cases, a_bind_that_waits_keeps_its_window, 0, 2 * STALLS);
+	tcase_add_test(cases, a_superseded_region_does_not_wait_for_the_window);
+	tcase_add_test(cases, a_bind_that_is_not_posted_lets_the_window_go);
+	tcase_add_test(cases, an_unused_window_ends_with_its_flush);
 	tcase_add_loop_test(cases, an_unused_window_ends_with_the_next_bind, 0, 3);
+	tcase_add_test(cases, an_unused_window_ends_with_the_unbind_before);
+	tcase_add_test(cases, a_window_is_replaced_while_a_region_is_in_flight);
 	tcase_add_test(cases, a_lost_window_is_replaced_by_one);
 	tcase_add_loop_test(cases, a_lost_window_is_replaced_while_old_binds_are_in_flight, 0,
 			    METHODS);
 	tcase_add_test(cases, a_failed_bind_keeps_the_region_of_another_bind);
+	tcase_add_loop_test(cases, binds_of_several_endpoints_mix, 0, MIX_SEEDS);
 	tcase_add_loop_test(cases, a_bind_that_is_not_reported_leaves_the_last_one_in_force, 0,
 			    METHODS);
 	tcase_add_test(cases, a_range_too_long_for_a_window_is_registered);

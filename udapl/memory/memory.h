@@ -135,9 +135,9 @@ struct rmr {
 	struct obj obj;
 	struct pz *pz; /* held */
 	struct spinlock lock;
-	/* lock; NULL: the device has no windows, or a bind has failed or was flushed: lost */
+	/* lock; NULL: the device has no windows, or it is lost, as rmr.c says at its top */
 	struct tp_mw *mw;
-	/* lock; in the order of their posts; the one that is complete is in force */
+	/* lock; in the order of their posts; the last one that is complete is in force */
 	struct binding *bindings, *latest;
 	/* lock; for the next binds; none while the window is lost, or is to be */
 	struct binding *spares;
@@ -145,7 +145,10 @@ struct rmr {
 	bool freed;		/* lock; the end of the last bind in flight destroys it */
 	/* lock; there is a window and the RMR was not freed, so binds complete on the fast path */
 	bool completes_fast;
-	/* lock; of the window: a bind was flushed, and perhaps executed; no bind of it is posted */
+	/*
+	 * lock; of the window: a bind was flushed, and perhaps executed; no more binds of it are
+	 * posted
+	 */
 	bool key_unknown;
 #if DAT_EDITION == 2
 	/*
@@ -261,19 +264,20 @@ void binding_window_made(struct binding *binding);
 bool rmr_invalidated(struct ia *ia, DAT_RMR_CONTEXT key);
 #endif
 /*
- * For the post of a bind: destroys a window whose key is not known, if no bind is in flight and
- * nothing is in force by it. No lock is held.
+ * For the post of a bind: destroys a window whose key is not known, if nothing is in force by it,
+ * and no bind in flight binds or unbinds it. No lock is held.
  */
 void rmr_end_unused_window(struct rmr *rmr);
 /*
  * For the post of a bind: returns whether the window can't be bound or replaced, because its key is
- * not known and another bind is in flight. Then the range is registered. No lock is held.
+ * not known, and a bind in flight binds or unbinds it. Then the range is registered. No lock is
+ * held.
  */
 bool rmr_window_waits(struct rmr *rmr);
 /*
  * For the post of a bind of the window: makes another one if @rmr has lost its own, or if nobody
- * knows the key of that and no bind is in flight. What is in force by it remains so. No lock is
- * held. Returns DAT_SUCCESS also where the device has no windows.
+ * knows the key of that, and no bind in flight binds or unbinds it. What is in force by it remains
+ * so. No lock is held. Returns DAT_SUCCESS also where the device has no windows.
  */
 DAT_RETURN rmr_renew_window(struct rmr *rmr);
 /*

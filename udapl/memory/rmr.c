@@ -17,11 +17,13 @@
  *
  * Each bind gives the window another key, derived from the one before. A device may flush a bind
  * that it has executed, if a request before it was not over. So after a flush nobody knows what key
- * the window has, and nothing more is bound by it. It is lost at once, or, if a binding is in force
- * by it, serves that until another one supersedes it, and is destroyed with it:
- *	- For the next bind another window is made, and the old one becomes that of the binding.
- *	- While other binds are in flight there would have to be an old window of several bindings,
- *	  so ranges are registered instead, and the window is lost with the binding that used it.
+ * the window has, and nothing more is bound by it. It is lost as soon as no binding is in force by
+ * it, and no bind in flight binds or unbinds it, which would fail without it:
+ *	- If only the binding in force uses it, another window is made for the next bind, and the
+ *	  old one becomes that of the binding, and is destroyed with it.
+ *	- While such binds are in flight, the ranges of other binds are registered instead. If one
+ *	  of these is in force, what the window was bound to before stays in the list, although it
+ *	  is superseded: it holds its LMR until the window is lost.
  *
  * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
  * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
@@ -247,7 +249,8 @@ static void binding_released(struct release *release)
 
 /*
  * Queues the release of a binding that is in no list: of its region and its hold on the LMR, and of
- * @window, unless that is NULL. Any thread, with or without rmr->lock.
+ * @window, unless that is NULL. The window is destroyed before the hold, and those of later
+ * releases, end. Any thread, with or without rmr->lock.
  */
 static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 {
@@ -265,7 +268,8 @@ static void binding_defer_release(struct binding *binding, struct tp_mw *window)
 
 /*
  * Releases a binding that is in no list, and that peers are not meant to use any more: if it used
- * the window, that has been bound anew. Returns whether a release was queued, for release_run.
+ * the window, that has been bound anew, or its end is queued. Returns whether a release was queued,
+ * for release_run.
  */
 static bool binding_release_locked(struct rmr *rmr, struct binding *binding)
 {
@@ -319,6 +323,61 @@ static void window_lose_locked(struct rmr *rmr, struct binding *binding)
 	spares_release_locked(rmr);
 }
 
+/* Returns whether the device's window is bound or unbound by the bind of @binding. */
+static bool binding_changes_window(const struct binding *binding)
+{
+	return binding->flags & (BINDING_WINDOW | BINDING_UNBINDS);
+}
+
+/* Returns the binding in force: the last one of those that are complete. */
+static struct binding *in_force_locked(const struct rmr *rmr)
+{
+	struct binding *in_force = NULL;
+
+	assert_locked(&rmr->lock);
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (binding_is_complete(binding))
+			in_force = binding;
+	debug_assert(in_force);
+	return in_force;
+}
+
+/* Returns whether a bind in flight binds or unbinds the window. */
+static bool window_is_awaited_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	for (const struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (!binding_is_complete(binding) && binding_changes_window(binding))
+			return true;
+	return false;
+}
+
+/* Returns whether nobody knows the key of the window, and nothing needs it any more. */
+static bool window_is_unused_locked(const struct rmr *rmr)
+{
+	assert_locked(&rmr->lock);
+	return rmr->key_unknown && !window_is_awaited_locked(rmr) &&
+	       !binding_uses_window(in_force_locked(rmr));
+}
+
+/*
+ * Returns the binding that stays in the list even if it is superseded, or NULL: the window is bound
+ * to it, as far as is known, and can neither be bound anew nor destroyed, because nobody knows its
+ * key, and a bind in flight needs it.
+ */
+static const struct binding *binding_kept_locked(const struct rmr *rmr)
+{
+	const struct binding *bound = NULL;
+
+	assert_locked(&rmr->lock);
+	if (!rmr->key_unknown || !window_is_awaited_locked(rmr))
+		return NULL;
+	for (const struct binding *binding = rmr->bindings; binding; binding = binding->next)
+		if (binding_is_complete(binding) && binding_changes_window(binding))
+			bound = binding;
+	return bound && binding_uses_window(bound) ? bound : NULL;
+}
+
 /*
  * Returns the old window of a binding that is about to be released, which has it no longer, or NULL
  * if there is none.
@@ -335,18 +394,17 @@ static struct tp_mw *old_window_take(struct binding *binding)
 }
 
 /*
- * @binding, which is in no list any more, was in force, and @in_force has superseded it. The window
- * by which it was bound goes along, unless it was bound anew. Returns whether a release was queued.
+ * Releases @binding, which is in no list any more, and was superseded. Its old window goes along,
+ * or that of the RMR, if nothing needs that any more. Returns whether a release was queued.
  */
-static bool superseded_release_locked(struct rmr *rmr, struct binding *binding,
-				      const struct binding *in_force)
+static bool superseded_release_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct tp_mw *old_window = old_window_take(binding);
 
 	assert_locked(&rmr->lock);
 	if (old_window)
 		binding_defer_release(binding, old_window);
-	else if (rmr->key_unknown && binding_uses_window(binding) && !binding_uses_window(in_force))
+	else if (binding != &rmr->unbound && window_is_unused_locked(rmr))
 		window_lose_locked(rmr, binding);
 	else
 		return binding_release_locked(rmr, binding);
@@ -354,25 +412,23 @@ static bool superseded_release_locked(struct rmr *rmr, struct binding *binding,
 }
 
 /*
- * Of the bindings that are complete the last one is in force: releases the others. Returns whether
- * a release was queued.
+ * Releases the bindings that are complete and not in force, but for one that has to stay. Returns
+ * whether a release was queued.
  */
 static COLD bool release_superseded_locked(struct rmr *rmr)
 {
-	struct binding **at = &rmr->bindings, *in_force = NULL;
+	const struct binding *const in_force = in_force_locked(rmr);
+	const struct binding *const kept = binding_kept_locked(rmr);
+	struct binding **at = &rmr->bindings;
 	bool queued = false;
 
 	assert_locked(&rmr->lock);
-	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
-		if (binding_is_complete(binding))
-			in_force = binding;
-	debug_assert(in_force);
 	while (*at != in_force) {
 		struct binding *binding = *at;
 
-		if (binding_is_complete(binding)) {
+		if (binding_is_complete(binding) && binding != kept) {
 			*at = binding->next;
-			queued |= superseded_release_locked(rmr, binding, in_force);
+			queued |= superseded_release_locked(rmr, binding);
 		} else {
 			at = &binding->next;
 		}
@@ -383,15 +439,17 @@ static COLD bool release_superseded_locked(struct rmr *rmr)
 /* ---- the end of a bind: these return whether a release was queued ---- */
 
 /*
- * The bind has succeeded. If the first of the list is complete, it was in force until now, and no
- * other one is complete: then the binding supersedes that one. The usual case is that no window can
- * go with it. Binds of several endpoints may complete in another order than that of their posts.
+ * The bind has succeeded. Usually the first of the list was in force until now, and the binding
+ * supersedes it. It need not be so if the first one is not complete, because binds of several
+ * endpoints may complete in another order than that of their posts, or if it has concerned the
+ * window or has an old one, because then a window may have to go, or the first one to stay.
  */
 static bool binding_complete_locked(struct rmr *rmr, struct binding *binding)
 {
 	struct binding *first = rmr->bindings;
-	const bool usual = (first->flags & (BINDING_COMPLETE | BINDING_WINDOW |
-					    BINDING_OLD_WINDOW)) == BINDING_COMPLETE;
+	const unsigned looked_at = BINDING_COMPLETE | BINDING_WINDOW | BINDING_UNBINDS |
+				   BINDING_OLD_WINDOW;
+	const bool usual = (first->flags & looked_at) == BINDING_COMPLETE;
 
 	assert_locked(&rmr->lock);
 	binding->flags |= BINDING_COMPLETE;
@@ -408,35 +466,38 @@ static bool rmr_is_idle_locked(const struct rmr *rmr)
 	return rmr->bindings == rmr->latest;
 }
 
+/*
+ * The binding leaves the list as if it had never been there. If it was the last one that needed the
+ * window, of which nobody knows the key, that goes along, and then the binding that has stayed for
+ * it.
+ */
 static bool binding_cancel_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
 	binding_unlink_locked(rmr, binding);
-	return binding_release_locked(rmr, binding);
+	if (likely(!rmr->key_unknown))
+		return binding_release_locked(rmr, binding);
+	if (window_is_unused_locked(rmr)) {
+		window_lose_locked(rmr, binding);
+		(void)release_superseded_locked(rmr);
+	} else {
+		binding_defer_release(binding, NULL);
+	}
+	return true;
 }
 
-/* Returns whether the device's window is bound or unbound by the bind of @binding. */
-static bool binding_changes_window(const struct binding *binding)
-{
-	return binding->flags & (BINDING_WINDOW | BINDING_UNBINDS);
-}
-
-/* The bind may have been executed all the same. */
+/*
+ * The bind was flushed, which counts as never executed. The device may have executed it all the
+ * same: so if it concerned the window, nobody knows the key of that any more.
+ */
 static COLD bool binding_flush_locked(struct rmr *rmr, struct binding *binding)
 {
 	assert_locked(&rmr->lock);
-	binding_unlink_locked(rmr, binding);
-	if (rmr->mw && binding_changes_window(binding))
+	if (rmr->mw && binding_changes_window(binding)) {
 		rmr->key_unknown = true;
-	if (!rmr->key_unknown)
-		return binding_release_locked(rmr, binding);
-	if (rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {
-		window_lose_locked(rmr, binding);
-		return true;
+		spares_release_locked(rmr);
 	}
-	spares_release_locked(rmr);
-	binding_defer_release(binding, NULL);
-	return true;
+	return binding_cancel_locked(rmr, binding);
 }
 
 bool rmr_window_waits(struct rmr *rmr)
@@ -444,7 +505,7 @@ bool rmr_window_waits(struct rmr *rmr)
 	bool waits;
 
 	spin_lock(&rmr->lock);
-	waits = rmr->key_unknown && !rmr_is_idle_locked(rmr);
+	waits = rmr->key_unknown && window_is_awaited_locked(rmr);
 	spin_unlock(&rmr->lock);
 	return waits;
 }
@@ -454,7 +515,7 @@ void rmr_end_unused_window(struct rmr *rmr)
 	struct tp_mw *window = NULL;
 
 	spin_lock(&rmr->lock);
-	if (rmr->key_unknown && rmr_is_idle_locked(rmr) && !binding_uses_window(rmr->latest)) {
+	if (window_is_unused_locked(rmr)) {
 		window = rmr->mw;
 		rmr->mw = NULL;
 		rmr->key_unknown = false;
@@ -627,6 +688,7 @@ void rmr_bind_not_posted(struct binding *binding)
 {
 	struct rmr *rmr = binding->rmr;
 
+	race_reach(RACE_CANCEL, rmr);
 	spin_lock(&rmr->lock);
 	(void)binding_cancel_locked(rmr, binding);
 	(void)bind_ended_unlock(rmr);
@@ -676,15 +738,15 @@ static bool window_is_leaving(struct rmr *rmr)
 }
 
 /*
- * If nobody knows the key of the window, no bind is in flight, and a binding is in force by it, it
- * becomes the old window of that. Returns whether it did.
+ * If nobody knows the key of the window, a binding is in force by it, and no bind in flight needs
+ * it, it becomes the old window of that binding. Returns whether it did.
  */
 static bool window_leave_locked(struct rmr *rmr)
 {
-	struct binding *in_force = rmr->latest;
+	struct binding *in_force = in_force_locked(rmr);
 
 	assert_locked(&rmr->lock);
-	if (!rmr->key_unknown || !rmr_is_idle_locked(rmr) || !binding_uses_window(in_force))
+	if (!rmr->key_unknown || window_is_awaited_locked(rmr) || !binding_uses_window(in_force))
 		return false;
 	in_force->own_window = rmr->mw;
 	in_force->region_key = in_force->key;
