@@ -616,12 +616,15 @@ static bool binding_fail_locked(struct rmr *rmr, struct binding *binding)
 static COLD void rmr_defer_release(struct rmr *rmr)
 {
 	struct binding *in_force = rmr->latest;
-	struct tp_mw *window = old_window_take(in_force);
+	struct tp_mw *window;
 
+	spin_lock(&rmr->lock); /* a release that was queued before looks at the window */
+	window = old_window_take(in_force);
 	if (!window) {
 		window = rmr->mw;
 		rmr->mw = NULL;
 	}
+	spin_unlock(&rmr->lock);
 	in_force->frees_rmr = true;
 	binding_defer_release(in_force, window);
 }
