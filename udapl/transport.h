@@ -19,7 +19,7 @@
  *	a spinlock	polls, on threads of the consumer and on the service thread; posts, on
  *			threads of the consumer, if an IA is thread-safe, and otherwise without a
  *			lock. They do not sleep.
- *	other locks	arming a completion queue.
+ *	other locks	arming and resizing a completion queue, resizing a shared receive queue.
  *	no lock		the rest, on threads of the consumer: memory, the end of a queue pair, the
  *			device as a whole.
  * Calls that are made with no lock in common may run at the same time.
@@ -895,14 +895,14 @@ void up_peer_failed(struct peer *peer, enum tp_cause cause, const void *private_
 void up_failed(struct ep *ep, enum tp_cause cause);
 /* Reports, once, that a connection that stood has ended. The core releases it, here or later. */
 void up_disconnected(struct ep *ep);
-/* Reports that the device has put the queue pair into the error state. */
-void up_qp_broken(struct ep *ep);
+/* Reports that the device has put @qp into the error state; @ep may have another one meanwhile. */
+void up_qp_broken(struct ep *ep, const struct tp_qp *qp);
 /*
- * Reports that a queue pair with a shared receive queue is in error and has completed all receives
- * that it took. Some devices never say so; the core waits for it only if the device has said so
- * once.
+ * Reports that @qp, with a shared receive queue, is in error and has completed all receives that it
+ * took; @ep may have another one meanwhile. Some devices never say so; the core waits for it only
+ * if the device has said so once.
  */
-void up_qp_last_receive(struct ep *ep);
+void up_qp_last_receive(struct ep *ep, const struct tp_qp *qp);
 /* Reports what tp_srq_arm asked for. */
 void up_srq_limit(struct srq *srq);
 /* Reports that the device has put the shared receive queue into the error state. */

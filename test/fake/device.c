@@ -288,11 +288,11 @@ static void event_dispatch(struct tp_dev *dev, struct event *event)
 	switch (event->kind) {
 	case EV_QP_BROKEN:
 		upcall_begin(dev, qp);
-		up_qp_broken(qp->ep);
+		up_qp_broken(qp->ep, qp);
 		break;
 	case EV_LAST_RECEIVE:
 		upcall_begin(dev, qp);
-		up_qp_last_receive(qp->ep);
+		up_qp_last_receive(qp->ep, qp);
 		break;
 	case EV_SRQ_LIMIT:
 		upcall_begin(dev, srq);

@@ -152,13 +152,15 @@ void up_disconnected(struct ep *ep)
 	upcall_plain(UP_DISCONNECTED, ep);
 }
 
-void up_qp_broken(struct ep *ep)
+void up_qp_broken(struct ep *ep, const struct tp_qp *qp)
 {
+	(void)qp;
 	upcall_plain(UP_QP_BROKEN, ep);
 }
 
-void up_qp_last_receive(struct ep *ep)
+void up_qp_last_receive(struct ep *ep, const struct tp_qp *qp)
 {
+	(void)qp;
 	upcall_plain(UP_LAST_RECEIVE, ep);
 }
 

@@ -240,7 +240,7 @@ static void device_tells_of_a_break(void)
 	struct ia *ia = server->ia;
 
 	mutex_lock(&ia->lock);
-	up_qp_broken(srq_ep);
+	up_qp_broken(srq_ep, ((struct ep *)srq_ep)->qp);
 	mutex_unlock(&ia->lock);
 }
 

@@ -297,6 +297,25 @@ START_TEST(connections_are_made_while_a_queue_is_resized)
 }
 END_TEST
 
+/* Of all endpoints without an EVD for receives. The first one makes it. */
+START_TEST(connections_are_made_while_the_queue_grows_that_nobody_sees)
+{
+	struct resizer first = { .events = 4, .by_endpoint = true };
+	struct resizer resizer = { .events = 3000, .by_endpoint = true, .stays = 1 };
+
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	resizer_start(&first);
+	consumer_thread_join(first.thread);
+	resizer_start(&resizer);
+	pair_connect(&pair);
+	fake_go_on();
+	resizer_end(&resizer);
+	ck_dat(ep_free(first.ep));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* Two calls at once, of either kind: the one that needs less comes first, and is slow. */
 START_TEST(a_queue_that_is_resized_twice_at_once_has_the_larger_size)
 {
@@ -2209,6 +2228,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, connections_are_made_while_a_queue_pair_is_made);
 	tcase_add_test(cases, what_a_queue_pair_uses_is_held_while_it_is_made);
 	tcase_add_test(cases, an_abrupt_close_waits_for_a_queue_pair_that_is_made);
+	tcase_add_test(cases, connections_are_made_while_the_queue_grows_that_nobody_sees);
 	tcase_add_loop_test(cases, connections_are_made_while_a_queue_is_resized, 0, 2);
 	tcase_add_loop_test(cases, a_queue_that_is_resized_twice_at_once_has_the_larger_size, 0, 4);
 	tcase_add_loop_test(cases, who_frees_an_evd_waits_for_its_resize, 0, 2);

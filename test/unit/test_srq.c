@@ -767,6 +767,36 @@ START_TEST(a_device_that_says_so_is_waited_for)
 }
 END_TEST
 
+/* Stays in its fourth call of the transport, tp_qp_destroy, after tp_qp_error and a poll. */
+static void *modify_staying(void *ep)
+{
+	DAT_EP_PARAM param = { .ep_attr.max_request_dtos = 20 };
+
+	fake_stay(4);
+	ck_dat(ep_modify(ep, DAT_EP_FIELD_EP_ATTR_MAX_REQUEST_DTOS, &param));
+	fake_stay(0);
+	return NULL;
+}
+
+/* It is in error, and destroyed next. The endpoint has another one. */
+START_TEST(the_last_receive_of_a_replaced_queue_pair_is_none_of_the_endpoint)
+{
+	pthread_t thread;
+	DAT_EP_HANDLE ep;
+
+	ck_dat(try_srq_ep(server->pz, recv_evd[0], &ep));
+	fake_quirks(FAKE_LAST_RECEIVE);
+	thread = consumer_thread_start(modify_staying, ep);
+	ck_assert(fake_wait_stay());
+	fake_clock_advance(10000000); /* from then on the service thread listens again */
+	fake_wait_idle(0);
+	fake_go_on();
+	consumer_thread_join(thread);
+	ck_assert(!((struct ep *)ep)->last_receive);
+	ck_dat(ep_free(ep));
+}
+END_TEST
+
 START_TEST(an_endpoint_that_is_done_is_not_waited_for)
 {
 	uint64_t before;
@@ -1473,6 +1503,7 @@ static void add_ends(TCase *cases)
 	tcase_add_test(cases, a_message_that_is_too_long_ends_only_its_connection);
 	tcase_add_test(cases, a_device_that_says_nothing_is_not_waited_for);
 	tcase_add_loop_test(cases, a_device_that_says_so_is_waited_for, 0, 2);
+	tcase_add_test(cases, the_last_receive_of_a_replaced_queue_pair_is_none_of_the_endpoint);
 	tcase_add_test(cases, an_endpoint_that_is_done_is_not_waited_for);
 	tcase_add_test(cases, a_queue_in_use_is_not_freed);
 	tcase_add_test(cases, a_graceful_close_counts_queues);

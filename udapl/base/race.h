@@ -27,7 +27,7 @@ enum race_point {
 	RACE_AWAKE,  /* CNO; a dat_cno_wait has its result, and is still a waiter; none */
 	RACE_RETURN, /* CNO, EVD; its waiter gives the channels back next; none */
 	RACE_EXPEL,  /* EVD, SRQ; it is being freed, and waits for who is in a call; ia->lock */
-	RACE_RENEW,  /* RMR; its window was lost, another one is about to be made; none */
+	RACE_RENEW,  /* RMR; it has no window to bind, another one is about to be made; none */
 	RACE_CANCEL, /* RMR; a bind was not posted, and leaves its list next; mostly none */
 	RACE_COUNT,  /* SRQ; its completed receives are counted, those posted are next; ia->lock */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */

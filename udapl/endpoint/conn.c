@@ -697,10 +697,9 @@ void ep_break_locked(struct ep *ep)
 	ep_trigger_locked(ep, ON_FAULT);
 }
 
-void up_qp_broken(struct ep *ep)
+void ep_qp_broken_locked(struct ep *ep)
 {
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
-		return; /* it is being freed, and its handle is no longer the consumer's */
+	assert_locked(&ep->obj.ia->lock);
 	if (is_ending_locked(ep) || ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
 		return; /* we put it into error ourselves */
 	tell_broken_locked(ep);
@@ -709,9 +708,26 @@ void up_qp_broken(struct ep *ep)
 }
 
 /* The completions of those receives are in the queue, and step_locked takes them. */
-void up_qp_last_receive(struct ep *ep)
+/* dat_ep_modify makes queue pairs that are not, or no longer, that of the endpoint. */
+static bool has_qp_locked(const struct ep *ep, const struct tp_qp *qp)
+{
+	assert_locked(&ep->obj.ia->lock);
+	return !ep->renews_qp && ep->qp == qp;
+}
+
+void up_qp_broken(struct ep *ep, const struct tp_qp *qp)
+{
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return; /* it is being freed, and its handle is no longer the consumer's */
+	if (has_qp_locked(ep, qp))
+		ep_qp_broken_locked(ep);
+}
+
+void up_qp_last_receive(struct ep *ep, const struct tp_qp *qp)
 {
 	ep->obj.ia->says_last_receive = true;
+	if (!has_qp_locked(ep, qp))
+		return;
 	ep->last_receive = true;
 	if (is_ending_locked(ep))
 		step_locked(ep);

@@ -408,6 +408,9 @@ DAT_RETURN ep_new_tentative_locked(struct ia *ia, const struct ep_request *reque
  */
 void ep_discard_locked(struct ep *ep);
 
+/* The queue pair of a visible endpoint is in error, or its completions are lost. */
+void ep_qp_broken_locked(struct ep *ep);
+
 /* Closes the gates, in the child after a fork. */
 void ep_after_fork(struct ep *ep);
 

@@ -153,8 +153,10 @@ static DAT_RETURN grow_evds_ahead_relock(struct ia *ia, const struct ep_parts *p
 		return DAT_SUCCESS;
 	for (unsigned role = 0; role < EVD_ROLE_CONNECT; role++) {
 		needs.evds[role] = parts->evds[role];
+		if (!needs.evds[role] && parts->pz)
+			needs.evds[role] = ia->sink;
 		needs.depths[role] = role_needs_locked(ia, parts, (enum evd_role)role,
-						       parts->evds[role]);
+						       needs.evds[role]);
 	}
 	mutex_unlock(&ia->lock);
 	ret = evd_grow_ahead(ia, &needs);

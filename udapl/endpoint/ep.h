@@ -189,8 +189,9 @@ DAT_RETURN ep_attr_check(const struct ia *ia, const struct srq *srq, const DAT_E
 /* Says whether an endpoint with that zone may have its receives from @srq. No lock is needed. */
 bool ep_zone_possible(const struct srq *srq, const struct pz *pz);
 /*
- * Makes an invisible endpoint of @parts, which holds them. Mostly, ia->lock is not held while the
- * device works; the IA is kept open by ia_keep. Returns DAT_SUCCESS, or why it can't be made.
+ * Makes an invisible endpoint of @parts, which holds them. ia->lock is not held while the device
+ * works, but for queue pairs with a shared receive queue; the IA is kept open by ia_keep. Returns
+ * DAT_SUCCESS, or why it can't be made.
  */
 DAT_RETURN ep_make_relock(struct ia *ia, const struct ep_parts *parts, struct ep **ep);
 

@@ -277,7 +277,7 @@ static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, s
 	if (!obj_valid(ia, ep, DAT_HANDLE_TYPE_EP) || ret == BAD_HANDLE(IA))
 		return BAD_HANDLE(EP);
 	if (DAT_GET_TYPE(ret) == DAT_INVALID_HANDLE)
-		return BAD_ARG(3); /* it was freed meanwhile */
+		return BAD_ARG(3); /* an EVD or the zone was freed meanwhile */
 	if (ret == DAT_SUCCESS)
 		ret = parts_choose_locked(ep, change->mask, &change->to, &now);
 	if (ret == DAT_SUCCESS && !parts.no_queues)

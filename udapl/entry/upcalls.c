@@ -22,7 +22,7 @@ void up_cq_overrun(struct evd *evd)
 		struct ep *ep = container_of(obj, struct ep, obj);
 
 		if (ep->recv_evd == evd || ep->request_evd == evd)
-			up_qp_broken(ep);
+			ep_qp_broken_locked(ep);
 	}
 }
 

@@ -214,8 +214,11 @@ static DAT_RETURN grow_ahead(struct ia *ia, DAT_EVD_HANDLE handle, unsigned dept
 	struct evd *evd = handle;
 	DAT_RETURN ret = DAT_SUCCESS;
 
-	if (!obj_lock_ia(ia, handle, DAT_HANDLE_TYPE_EVD))
+	mutex_lock(&ia->lock);
+	if (!obj_valid(ia, handle, DAT_HANDLE_TYPE_EVD) && (!evd || evd != ia->sink)) {
+		mutex_unlock(&ia->lock);
 		return DAT_SUCCESS;
+	}
 	if (pool && !*share_find_locked(evd, pool))
 		depth += pool->slots;
 	obj_get(&evd->obj);

@@ -500,12 +500,12 @@ static void async_event(struct tp_dev *dev, const struct ibv_async_event *event)
 	case IBV_EVENT_QP_ACCESS_ERR:
 		qp = event->element.qp->qp_context;
 		if (qp->ep)
-			up_qp_broken(qp->ep);
+			up_qp_broken(qp->ep, qp);
 		break;
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		qp = event->element.qp->qp_context;
 		if (qp->ep)
-			up_qp_last_receive(qp->ep);
+			up_qp_last_receive(qp->ep, qp);
 		break;
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		srq = event->element.srq->srq_context;
