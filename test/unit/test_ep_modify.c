@@ -811,6 +811,16 @@ START_TEST(a_refused_queue_pair_is_told_as_such)
 }
 END_TEST
 
+/* Opens the client anew, on a device that can't resize queues, and makes an EVD of 256 entries. */
+static struct evd *client_reopen_with_fixed_evd(void)
+{
+	side_close(client);
+	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
+	fake_attr()->max_cqe = 256;
+	side_open(client, "fake0");
+	return side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+}
+
 /* The room in an EVD that can't grow is that of one endpoint, before and after. */
 START_TEST(a_full_evd_has_room_for_the_modified_endpoint)
 {
@@ -818,11 +828,7 @@ START_TEST(a_full_evd_has_room_for_the_modified_endpoint)
 	struct evd *evd;
 	DAT_EP_ATTR attr;
 
-	side_close(client);
-	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
-	fake_attr()->max_cqe = 256;
-	side_open(client, "fake0");
-	evd = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	evd = client_reopen_with_fixed_evd();
 	ck_assert_uint_eq(tp_cq_depth(evd->cq), 256);
 	attr = ep_attr_default(client);
 	attr.max_recv_dtos = half; /* two endpoints have all that the queue holds */
@@ -1092,11 +1098,7 @@ START_TEST(a_full_evd_has_room_for_others_while_an_endpoint_is_modified)
 	struct evd *evd;
 	DAT_EP_ATTR attr;
 
-	side_close(client);
-	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
-	fake_attr()->max_cqe = 256;
-	side_open(client, "fake0");
-	evd = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	evd = client_reopen_with_fixed_evd();
 	attr = ep_attr_default(client);
 	attr.max_recv_dtos = 60;
 	for (int i = 0; i < 2; i++)
@@ -1121,11 +1123,7 @@ START_TEST(an_evd_with_both_roles_has_room_for_one_request_more)
 	unsigned before;
 	struct evd *evd;
 
-	side_close(client);
-	fake_attr()->caps &= ~(unsigned)TP_CAP_CQ_RESIZE;
-	fake_attr()->max_cqe = 256;
-	side_open(client, "fake0");
-	evd = side_create_evd(client, 100, DAT_EVD_DTO_FLAG);
+	evd = client_reopen_with_fixed_evd();
 	attr.max_recv_dtos = attr.max_request_dtos = 100;
 	ck_dat(ep_create(client->ia, client->pz, evd, evd, client->connect_evd, &attr,
 			 &client->ep));

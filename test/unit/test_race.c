@@ -400,6 +400,17 @@ static DAT_SRQ_HANDLE make_shared_queue(void)
 	return srq;
 }
 
+/* Makes an endpoint that has its receives from a shared queue, and their events in @evd. */
+static DAT_EP_HANDLE make_shared_endpoint(DAT_SRQ_HANDLE srq, DAT_EVD_HANDLE evd)
+{
+	const DAT_EP_ATTR attr = ep_attr_default(client);
+	DAT_EP_HANDLE ep;
+
+	ck_dat(ep_create_with_srq(client->ia, client->pz, evd, client->request_evd,
+				  client->connect_evd, srq, &attr, &ep));
+	return ep;
+}
+
 /* Opens the client, and starts the thread, which stays in the transport, with a new queue. */
 static void shared_resizer_open(struct resizer *resizer)
 {
@@ -483,20 +494,16 @@ START_TEST(evds_have_room_for_a_shared_queue_that_has_grown)
 	struct resizer resizer = { .events = 500 };
 	DAT_EVD_HANDLE evds[2];
 	DAT_EP_HANDLE eps[2];
-	DAT_EP_ATTR attr;
 
 	side_open(client, "fake0");
-	attr = ep_attr_default(client);
 	resizer.srq = make_shared_queue();
 	for (int i = 0; i < 2; i++)
 		evds[i] = side_create_evd(client, i ? 1 : 1000, DAT_EVD_DTO_FLAG);
-	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[0], client->request_evd,
-				  client->connect_evd, resizer.srq, &attr, &eps[0]));
+	eps[0] = make_shared_endpoint(resizer.srq, evds[0]);
 	resizer.call = srq_resize;
 	resizer.stays = true;
 	resizer_start(&resizer);
-	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[1], client->request_evd,
-				  client->connect_evd, resizer.srq, &attr, &eps[1]));
+	eps[1] = make_shared_endpoint(resizer.srq, evds[1]);
 	fake_go_on();
 	resizer_end(&resizer);
 	for (int i = 0; i < 2; i++) {
@@ -542,23 +549,19 @@ START_TEST(connections_are_made_while_an_evd_grows_with_a_shared_queue)
 	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = 2 };
 	DAT_EVD_HANDLE evds[2];
 	DAT_EP_HANDLE eps[2];
-	DAT_EP_ATTR attr;
 
 	side_open(server, "fake1");
 	side_open(client, "fake0");
-	attr = ep_attr_default(client);
 	resizer.srq = make_shared_queue();
 	for (int i = 0; i < 2; i++)
 		evds[i] = side_create_evd(client, RECEIVES, DAT_EVD_DTO_FLAG);
-	ck_dat(ep_create_with_srq(client->ia, client->pz, evds[0], client->request_evd,
-				  client->connect_evd, resizer.srq, &attr, &eps[0]));
+	eps[0] = make_shared_endpoint(resizer.srq, evds[0]);
 	resizer_start(&resizer);
 	pair_connect(&pair);
 	if (_i & 1)
 		ck_dat(ep_free(eps[0]));
 	if (_i & 2)
-		ck_dat(ep_create_with_srq(client->ia, client->pz, evds[1], client->request_evd,
-					  client->connect_evd, resizer.srq, &attr, &eps[1]));
+		eps[1] = make_shared_endpoint(resizer.srq, evds[1]);
 	fake_go_on();
 	resizer_end(&resizer);
 	for (int i = 0; i < 2; i++) {
@@ -582,14 +585,11 @@ START_TEST(who_frees_an_evd_waits_until_it_has_grown_with_a_shared_queue)
 	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = 2 };
 	DAT_EVD_HANDLE evd;
 	DAT_EP_HANDLE ep;
-	DAT_EP_ATTR attr;
 
 	side_open(client, "fake0");
-	attr = ep_attr_default(client);
 	resizer.srq = make_shared_queue();
 	evd = side_create_evd(client, RECEIVES, DAT_EVD_DTO_FLAG);
-	ck_dat(ep_create_with_srq(client->ia, client->pz, evd, client->request_evd,
-				  client->connect_evd, resizer.srq, &attr, &ep));
+	ep = make_shared_endpoint(resizer.srq, evd);
 	resizer_start(&resizer);
 	ck_dat(ep_free(ep));
 	race_call(RACE_EXPEL, evd, go_on, NULL);
@@ -606,14 +606,11 @@ START_TEST(an_endpoint_may_go_while_its_queue_is_resized)
 	struct resizer resizer = { .events = 500, .call = srq_resize, .stays = true };
 	DAT_EVD_HANDLE evd;
 	DAT_EP_HANDLE ep;
-	DAT_EP_ATTR attr;
 
 	side_open(client, "fake0");
-	attr = ep_attr_default(client);
 	evd = side_create_evd(client, 1, DAT_EVD_DTO_FLAG);
 	resizer.srq = make_shared_queue();
-	ck_dat(ep_create_with_srq(client->ia, client->pz, evd, client->request_evd,
-				  client->connect_evd, resizer.srq, &attr, &ep));
+	ep = make_shared_endpoint(resizer.srq, evd);
 	resizer_start(&resizer);
 	ck_dat(ep_free(ep));
 	ck_dat(evd_free(evd));

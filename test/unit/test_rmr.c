@@ -66,16 +66,23 @@ static DAT_RMR_CONTEXT bind_posted(DAT_LMR_TRIPLET triplet, DAT_MEM_PRIV_FLAGS p
 	return context;
 }
 
-static void expect_rmr_event(DAT_RMR_HANDLE handle, uint64_t cookie,
-			     DAT_DTO_COMPLETION_STATUS status)
+/* The next event of that EVD, which is the server's. */
+static void expect_rmr_event_in(DAT_EVD_HANDLE evd, DAT_RMR_HANDLE handle, uint64_t cookie,
+				DAT_DTO_COMPLETION_STATUS status)
 {
-	DAT_EVENT event = expect_event(server->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	DAT_EVENT event = expect_event(evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	const DAT_RMR_BIND_COMPLETION_EVENT_DATA *bind =
 		&event.event_data.rmr_completion_event_data;
 
 	ck_assert_ptr_eq(bind->rmr_handle, handle);
 	ck_assert_uint_eq(bind->user_cookie.as_64, cookie);
 	ck_assert_int_eq(bind->status, status);
+}
+
+static void expect_rmr_event(DAT_RMR_HANDLE handle, uint64_t cookie,
+			     DAT_DTO_COMPLETION_STATUS status)
+{
+	expect_rmr_event_in(server->request_evd, handle, cookie, status);
 }
 
 /* Posts a bind, waits for its completion, and returns its context. */
@@ -1381,14 +1388,11 @@ END_TEST
 static void flush_a_bind_on(DAT_EP_HANDLE ep, DAT_EVD_HANDLE evd, DAT_LMR_TRIPLET range,
 			    uint64_t cookie)
 {
-	const DAT_EVD_HANDLE usual = server->request_evd;
 	DAT_RMR_CONTEXT context;
 
 	ck_dat(try_rmr_bind_on(ep, range, cookie, &context));
 	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
-	server->request_evd = evd;
-	expect_rmr_event(rmr, cookie, DAT_RMR_BIND_FAILURE);
-	server->request_evd = usual;
+	expect_rmr_event_in(evd, rmr, cookie, DAT_RMR_BIND_FAILURE);
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 }
@@ -1497,11 +1501,10 @@ END_TEST
 START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
 {
 	DAT_RMR_CONTEXT before, context;
-	DAT_EVD_HANDLE usual, other, last;
+	DAT_EVD_HANDLE other, last;
 	DAT_EP_HANDLE ep, third;
 
 	rmr_pair_open(_i, NULL);
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	third = other_ep_with_evd(&last);
 	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
@@ -1511,9 +1514,7 @@ START_TEST(a_bind_behind_a_flush_may_be_dequeued_first)
 	ck_dat(try_rmr_bind_on(third, segment(server, 24, 64), 3, &context));
 	ck_assert(fake_step());
 	ck_assert(fake_step());
-	server->request_evd = last;
-	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(last, rmr, 3, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), _i != BY_REGION); /* of the first bind */
 	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 0);
@@ -1584,7 +1585,6 @@ static void stall_end(enum stall end)
  */
 static void stalled_case(DAT_LMR_TRIPLET range, DAT_LMR_CONTEXT other_context, enum stall end)
 {
-	const DAT_EVD_HANDLE usual = server->request_evd;
 	DAT_RMR_CONTEXT before, context;
 	DAT_EVD_HANDLE other, last;
 	DAT_EP_HANDLE ep, third;
@@ -1598,9 +1598,7 @@ static void stalled_case(DAT_LMR_TRIPLET range, DAT_LMR_CONTEXT other_context, e
 	flush_a_bind_on(ep, other, other_segment(other_context, 8, 64), 2);
 	fake_hold(false);
 	ck_dat(try_rmr_bind_on(third, other_segment(other_context, 24, 64), 3, &context));
-	server->request_evd = last;
-	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(last, rmr, 3, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
 	stall_end(end);
@@ -1629,7 +1627,7 @@ END_TEST
 /* A region to which the window is not bound is freed, even if a bind in flight needs the window. */
 START_TEST(a_superseded_region_does_not_wait_for_the_window)
 {
-	DAT_EVD_HANDLE usual, other, last;
+	DAT_EVD_HANDLE other, last;
 	DAT_LMR_CONTEXT lmr_context;
 	DAT_RMR_CONTEXT unused;
 	DAT_EP_HANDLE ep, third;
@@ -1637,7 +1635,6 @@ START_TEST(a_superseded_region_does_not_wait_for_the_window)
 
 	rmr_pair_open(BY_BOTH, NULL);
 	lmr = other_lmr(&lmr_context);
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	third = other_ep_with_evd(&last);
 	bind_completed(segment(server, 0, 64), READ_ONLY);
@@ -1649,9 +1646,7 @@ START_TEST(a_superseded_region_does_not_wait_for_the_window)
 	ck_dat(try_rmr_bind_on(third, no_range, 4, &unused));
 	fake_hold(false);
 	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = last;
-	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(last, rmr, 4, DAT_RMR_BIND_SUCCESS);
 	ck_dat(lmr_free(lmr));
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	post_recv(client, 0, 0, 64, 0);
@@ -1673,18 +1668,14 @@ struct flush_beside {
 static void flush_and_bind(void *arg)
 {
 	const struct flush_beside *beside = arg;
-	const DAT_EVD_HANDLE usual = server->request_evd;
 	DAT_RMR_CONTEXT context;
 
 	ck_dat(ep_disconnect(beside->ep, DAT_CLOSE_ABRUPT_FLAG));
-	server->request_evd = beside->other;
-	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
+	expect_rmr_event_in(beside->other, rmr, 1, DAT_RMR_BIND_FAILURE);
 	ck_dat(try_rmr_bind_on(beside->third, other_segment(beside->lmr_context, 0, 64), 2,
 			       &context));
 	ck_assert(fake_step());
-	server->request_evd = beside->last;
-	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(beside->last, rmr, 2, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 }
 
@@ -1749,19 +1740,16 @@ END_TEST
 static void flush_before_an_unbind(void)
 {
 	DAT_RMR_CONTEXT context;
-	DAT_EVD_HANDLE usual, other;
+	DAT_EVD_HANDLE other;
 	DAT_EP_HANDLE ep;
 
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	fake_quirks(FAKE_FLUSHES_BOUND | FAKE_UNBINDABLE);
 	fake_hold(true);
 	ck_dat(try_rmr_bind_on(ep, segment(server, 8, 64), 1, &context));
 	bind_posted(no_range, READ_ONLY, 2);
 	ck_dat(ep_disconnect(ep, DAT_CLOSE_ABRUPT_FLAG));
-	server->request_evd = other;
-	expect_rmr_event(rmr, 1, DAT_RMR_BIND_FAILURE);
-	server->request_evd = usual;
+	expect_rmr_event_in(other, rmr, 1, DAT_RMR_BIND_FAILURE);
 }
 
 /*
@@ -1812,11 +1800,10 @@ END_TEST
 START_TEST(a_window_is_replaced_while_a_region_is_in_flight)
 {
 	DAT_RMR_CONTEXT first, context, unused;
-	DAT_EVD_HANDLE usual, other, last;
+	DAT_EVD_HANDLE other, last;
 	DAT_EP_HANDLE ep, third;
 
 	rmr_pair_open(BY_WINDOW, NULL);
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	third = other_ep_with_evd(&last);
 	fake_hold(true);
@@ -1829,9 +1816,7 @@ START_TEST(a_window_is_replaced_while_a_region_is_in_flight)
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 2);
 	fake_hold(false);
 	expect_rmr_event(rmr, 4, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = last;
-	expect_rmr_event(rmr, 3, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(last, rmr, 3, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(fake_alive(FAKE_MW), 1);
 	ck_assert_uint_eq(fake_alive(FAKE_MR), 2);
 	ck_assert_uint_eq(handle_uses(server->lmr), 1);
@@ -1911,12 +1896,11 @@ END_TEST
 /* A bind that registers a region does not depend on one that fails on another endpoint. */
 START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 {
-	DAT_EVD_HANDLE usual, other;
+	DAT_EVD_HANDLE other;
 	DAT_RMR_CONTEXT context;
 	DAT_EP_HANDLE ep;
 
 	rmr_pair_open(BY_REGION, NULL);
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
@@ -1926,9 +1910,7 @@ START_TEST(a_failed_bind_keeps_the_region_of_another_bind)
 	fake_fail_transfer(DAT_RMR_OPERATION_FAILED);
 	ck_assert(fake_step());
 	ck_assert(fake_step());
-	server->request_evd = other;
-	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
-	server->request_evd = usual;
+	expect_rmr_event_in(other, rmr, 2, DAT_RMR_BIND_SUCCESS);
 	ck_assert_uint_eq(handle_uses(server->lmr), 2);
 	hold_service_thread(false);
 	fake_hold(false);
@@ -2161,25 +2143,22 @@ static DAT_RMR_CONTEXT short_window_open(void)
 /* Two binds of another endpoint are reported; the first one never is, because its endpoint goes. */
 START_TEST(a_bind_that_is_not_reported_leaves_the_last_one_in_force)
 {
-	DAT_EVD_HANDLE usual, other;
+	DAT_EVD_HANDLE other;
 	DAT_RMR_CONTEXT context = 0;
 	DAT_EP_HANDLE ep;
 
 	rmr_pair_open(_i, NULL);
-	usual = server->request_evd;
 	ep = other_ep_with_evd(&other);
 	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
 	fake_hold(true);
 	hold_service_thread(true);
 	bind_posted(segment(server, 8, 64), REMOTE_BOTH, 1);
 	ck_assert(fake_step());
-	server->request_evd = other;
 	for (unsigned n = 2; n < 4; n++) {
 		ck_dat(try_rmr_bind_on(ep, segment(server, 8 * n, 8), n, &context));
 		ck_assert(fake_step());
-		expect_rmr_event(rmr, n, DAT_RMR_BIND_SUCCESS);
+		expect_rmr_event_in(other, rmr, n, DAT_RMR_BIND_SUCCESS);
 	}
-	server->request_evd = usual;
 	hold_service_thread(false);
 	ck_dat(ep_free(server->ep));
 	ck_assert_uint_eq(handle_uses(server->lmr), 1);

@@ -707,7 +707,6 @@ void ep_qp_broken_locked(struct ep *ep)
 	ep_break_locked(ep);
 }
 
-/* The completions of those receives are in the queue, and step_locked takes them. */
 /* dat_ep_modify makes queue pairs that are not, or no longer, that of the endpoint. */
 static bool has_qp_locked(const struct ep *ep, const struct tp_qp *qp)
 {
@@ -723,6 +722,7 @@ void up_qp_broken(struct ep *ep, const struct tp_qp *qp)
 		ep_qp_broken_locked(ep);
 }
 
+/* The completions of those receives are in the queue, and step_locked takes them. */
 void up_qp_last_receive(struct ep *ep, const struct tp_qp *qp)
 {
 	ep->obj.ia->says_last_receive = true;
