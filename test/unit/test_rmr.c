@@ -1658,6 +1658,129 @@ START_TEST(a_superseded_region_does_not_wait_for_the_window)
 }
 END_TEST
 
+/* ---- a bind behind an unbind of another endpoint, which waits ---- */
+
+/*
+ * The bind behind leaves the window as it is. So the window and the hold on what it is bound to
+ * stay until the unbind has ended, too, although another binding is in force.
+ */
+START_TEST(an_unbind_that_waits_holds_what_it_unbinds)
+{
+	const bool by_region = _i / STALLS;
+	DAT_LMR_CONTEXT lmr_context;
+	DAT_RMR_CONTEXT before, context;
+	DAT_EVD_HANDLE other;
+	DAT_LMR_TRIPLET range;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(BY_BOTH, NULL);
+	(void)other_lmr(&lmr_context);
+	range = by_region ? other_segment(lmr_context, 24, 64) : no_range;
+	ep = other_ep_with_evd(&other);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	post_send(server, 50, 0, 8, 0);
+	bind_posted(no_range, READ_ONLY, 1);
+	ck_dat(try_rmr_bind_on(ep, range, 2, &context));
+	expect_rmr_event_in(other, rmr, 2, DAT_RMR_BIND_SUCCESS);
+	if (by_region)
+		ck_assert_uint_eq(rmr_param().rmr_context, context);
+	else
+		expect_unbound();
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	stall_end(_i % STALLS);
+	ck_dat(lmr_free(server->lmr));
+	if (by_region)
+		rmr_access_is(READS, context, 24, 64, DAT_DTO_SUCCESS);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/* Binds of two endpoints complete in the other order than that of their posts. */
+START_TEST(a_bind_that_completes_late_supersedes_nothing)
+{
+	DAT_RMR_CONTEXT context;
+	DAT_EVD_HANDLE other;
+	DAT_EP_HANDLE ep;
+
+	rmr_pair_open(_i, NULL);
+	ep = other_ep_with_evd(&other);
+	bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_hold(true);
+	bind_posted(segment(server, 8, 64), READ_ONLY, 1);
+	ck_dat(try_rmr_bind_on(ep, segment(server, 16, 64), 2, &context));
+	ck_assert(fake_step());
+	ck_assert(fake_step());
+	expect_rmr_event_in(other, rmr, 2, DAT_RMR_BIND_SUCCESS);
+	ck_dat_is(lmr_free(server->lmr), BAD_STATE(LMR_IN_USE));
+	expect_rmr_event(rmr, 1, DAT_RMR_BIND_SUCCESS);
+	ck_assert_uint_eq(handle_uses(server->lmr), 1);
+	ck_assert_uint_eq(rmr_param().rmr_context, context);
+	fake_hold(false);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+struct unbind_beside {
+	DAT_EP_HANDLE ep;
+	DAT_EVD_HANDLE evd;
+};
+
+/* Unbinds behind an unbind, so it leaves the window as it is. */
+static void unbind_behind(void *arg)
+{
+	const struct unbind_beside *beside = arg;
+	DAT_RMR_CONTEXT unused;
+
+	ck_dat(try_rmr_bind_on(beside->ep, no_range, 2, &unused));
+	expect_rmr_event_in(beside->evd, rmr, 2, DAT_RMR_BIND_SUCCESS);
+}
+
+/* The device has refused an unbind, behind which another thread has posted one. */
+START_TEST(an_unbind_that_is_not_posted_takes_the_window_along)
+{
+	struct unbind_beside beside;
+	DAT_RMR_CONTEXT before, context;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	beside.ep = other_ep_with_evd(&beside.evd);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	race_call(RACE_CANCEL, rmr, unbind_behind, &beside);
+	fake_fail("post_bind", ENOMEM, 1);
+	ck_dat_is(try_rmr_bind(no_range, REMOTE_BOTH, 1, 0, &context), NO_RESOURCE(MEMORY));
+	ck_assert(race_happened(RACE_CANCEL));
+	expect_unbound();
+	ck_assert_uint_eq(handle_uses(server->lmr), 0);
+	rmr_access_is(READS, before, 0, 8, DAT_DTO_ERR_REMOTE_ACCESS);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_BROKEN);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	reconnect_pair();
+	context = bind_completed(segment(server, 16, 64), REMOTE_BOTH);
+	rmr_access_is(READS, context, 16, 64, DAT_DTO_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
+/* An unbind that is refused, and behind which nothing was posted, changes nothing. */
+START_TEST(an_unbind_that_is_not_posted_changes_nothing)
+{
+	DAT_RMR_CONTEXT before, context;
+
+	rmr_pair_open(BY_WINDOW, NULL);
+	before = bind_completed(segment(server, 0, 64), REMOTE_BOTH);
+	fake_fail("post_bind", ENOMEM, 1);
+	ck_dat_is(try_rmr_bind(no_range, REMOTE_BOTH, 1, 0, &context), NO_RESOURCE(MEMORY));
+	rmr_access_is(READS, before, 0, 64, DAT_DTO_SUCCESS);
+	fake_hold(true);
+	bind_posted(segment(server, 16, 64), REMOTE_BOTH, 2);
+	ck_assert_uint_eq(fake_alive(FAKE_MW), 1); /* it is bound by the same window */
+	fake_hold(false);
+	expect_rmr_event(rmr, 2, DAT_RMR_BIND_SUCCESS);
+	rmr_pair_close();
+}
+END_TEST
+
 struct flush_beside {
 	DAT_EP_HANDLE ep, third;
 	DAT_EVD_HANDLE other, last;
@@ -2932,6 +3055,10 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_bind_that_waits_keeps_its_window, 0, 2 * STALLS);
 	tcase_add_test(cases, a_superseded_region_does_not_wait_for_the_window);
 	tcase_add_test(cases, a_bind_that_is_not_posted_lets_the_window_go);
+	tcase_add_loop_test(cases, an_unbind_that_waits_holds_what_it_unbinds, 0, 2 * STALLS);
+	tcase_add_loop_test(cases, a_bind_that_completes_late_supersedes_nothing, 0, METHODS);
+	tcase_add_test(cases, an_unbind_that_is_not_posted_takes_the_window_along);
+	tcase_add_test(cases, an_unbind_that_is_not_posted_changes_nothing);
 	tcase_add_test(cases, an_unused_window_ends_with_its_flush);
 	tcase_add_loop_test(cases, an_unused_window_ends_with_the_next_bind, 0, 3);
 	tcase_add_test(cases, an_unused_window_ends_with_the_unbind_before);

@@ -107,6 +107,7 @@ enum binding_flags {
 	BINDING_UNBINDS = 1 << 5,     /* its bind unbinds the window, which it does not use */
 	/* complete, and bound by a window that was replaced, which is destroyed when this ends */
 	BINDING_OLD_WINDOW = 1 << 6,
+	BINDING_KEPT = 1 << 7, /* superseded, and in the list because of the window */
 };
 
 /* One bind: what the window covers from the completion of the bind on. */

@@ -21,9 +21,11 @@
  * it, and no bind in flight binds or unbinds it, which would fail without it:
  *	- If only the binding in force uses it, another window is made for the next bind, and the
  *	  old one becomes that of the binding, and is destroyed with it.
- *	- While such binds are in flight, the ranges of other binds are registered instead. If one
- *	  of these is in force, what the window was bound to before stays in the list, although it
- *	  is superseded: it holds its LMR until the window is lost.
+ *	- While such binds are in flight, the ranges of other binds are registered instead.
+ *
+ * Behind such a bind, or behind an unbind in flight, others leave the window as it is. If one of
+ * these is in force, what the window was bound to before stays in the list, although it is
+ * superseded: it holds its LMR until the window is unbound or lost.
  *
  * A window whose scope is an endpoint is another matter for a device: it belongs to the queue pair
  * on which it was bound, and can't be bound again before it is invalidated. So each binding of such
@@ -362,17 +364,17 @@ static bool window_is_unused_locked(const struct rmr *rmr)
 
 /*
  * Returns the binding that stays in the list even if it is superseded, or NULL: the window is bound
- * to it, as far as is known, and can neither be bound anew nor destroyed, because nobody knows its
- * key, and a bind in flight needs it.
+ * to it, as far as is known, and a bind in flight needs the window: one that unbinds it, so that
+ * the bind behind has left it as it is, or any, if nobody knows its key.
  */
-static const struct binding *binding_kept_locked(const struct rmr *rmr)
+static struct binding *binding_kept_locked(const struct rmr *rmr)
 {
-	const struct binding *bound = NULL;
+	struct binding *bound = NULL;
 
 	assert_locked(&rmr->lock);
-	if (!rmr->key_unknown || !window_is_awaited_locked(rmr))
+	if (!rmr->mw || !window_is_awaited_locked(rmr))
 		return NULL;
-	for (const struct binding *binding = rmr->bindings; binding; binding = binding->next)
+	for (struct binding *binding = rmr->bindings; binding; binding = binding->next)
 		if (binding_is_complete(binding) && binding_changes_window(binding))
 			bound = binding;
 	return bound && binding_uses_window(bound) ? bound : NULL;
@@ -418,11 +420,13 @@ static bool superseded_release_locked(struct rmr *rmr, struct binding *binding)
 static COLD bool release_superseded_locked(struct rmr *rmr)
 {
 	const struct binding *const in_force = in_force_locked(rmr);
-	const struct binding *const kept = binding_kept_locked(rmr);
+	struct binding *const kept = binding_kept_locked(rmr);
 	struct binding **at = &rmr->bindings;
 	bool queued = false;
 
 	assert_locked(&rmr->lock);
+	if (kept && kept != in_force)
+		kept->flags |= BINDING_KEPT;
 	while (*at != in_force) {
 		struct binding *binding = *at;
 
@@ -665,8 +669,8 @@ static COLD bool bind_completed_contended(struct binding *binding, DAT_DTO_COMPL
 }
 
 /*
- * The fast path: the first binding of the list was in force until now and used the window, so
- * @binding is the next one, and supersedes it. It has no region, so it becomes a spare at once.
+ * The fast path: the first binding of the list was in force until now and used the window, and
+ * @binding, which is the next one, supersedes it. It has no region, so it becomes a spare at once.
  */
 bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS status)
 {
@@ -677,7 +681,7 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 		return bind_completed_contended(binding, status);
 	first = rmr->bindings;
 	if (unlikely(status || first->flags != (BINDING_COMPLETE | BINDING_WINDOW) ||
-		     !rmr->completes_fast))
+		     first->next != binding || !rmr->completes_fast))
 		return bind_completed_unlock(binding, status);
 	binding->flags |= BINDING_COMPLETE;
 	rmr->bindings = first->next;
@@ -687,13 +691,20 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 	return false;
 }
 
+/*
+ * What other threads have posted behind an unbind relies on that: then it is as if it had been
+ * flushed, so that the window goes.
+ */
 void rmr_bind_not_posted(struct binding *binding)
 {
 	struct rmr *rmr = binding->rmr;
 
 	race_reach(RACE_CANCEL, rmr);
 	spin_lock(&rmr->lock);
-	(void)binding_cancel_locked(rmr, binding);
+	if (binding->flags & BINDING_UNBINDS && binding != rmr->latest)
+		(void)binding_flush_locked(rmr, binding);
+	else
+		(void)binding_cancel_locked(rmr, binding);
 	(void)bind_ended_unlock(rmr);
 }
 

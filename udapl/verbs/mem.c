@@ -305,7 +305,10 @@ int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
 }
 #endif
 
+/* To a region that there is, EINVAL says the same as EBUSY: soft-RoCE's while windows are bound. */
 int tp_mr_dereg(struct tp_mr *mr)
 {
-	return -ibv_dereg_mr(ibv_mr_of(mr));
+	const int err = ibv_dereg_mr(ibv_mr_of(mr));
+
+	return err == EINVAL ? -EBUSY : -err;
 }
