@@ -903,7 +903,7 @@ END_TEST
 
 /* A thread that has the client's endpoint take other numbers of transfers, or frees it. */
 struct modifier {
-	DAT_COUNT recvs, requests; /* 0: as they are */
+	DAT_COUNT recvs, requests, iov; /* 0: as they are; the last one of receives */
 	const DAT_EP_PARAM
 		*param; /* EVDs and numbers of transfers; without all three it frees it */
 	DAT_RETURN ret;
@@ -919,6 +919,8 @@ static DAT_RETURN modify_or_free(const struct modifier *modifier)
 	if (modifier->requests)
 		return modify(EP_ATTR_MAX_REQUEST_DTOS, ep_attr.max_request_dtos,
 			      modifier->requests);
+	if (modifier->iov)
+		return modify(EP_ATTR_MAX_RECV_IOV, ep_attr.max_recv_iov, modifier->iov);
 	if (modifier->param)
 		return ep_modify(client->ep,
 				 DAT_EP_FIELD_RECV_EVD_HANDLE | ATTR_BIT(MAX_REQUEST_DTOS),
@@ -943,6 +945,17 @@ static void *modify_waiting(void *arg)
 	atomic_store(&modifier->tid, gettid());
 	modifier->ret = modify_or_free(modifier);
 	atomic_store(&modifier->over, true);
+	return NULL;
+}
+
+/* As modify_staying, but when the device gets the first of the early receives. */
+static void *modify_staying_at_a_post(void *arg)
+{
+	struct modifier *modifier = arg;
+
+	fake_stay(2);
+	modifier->ret = modify_or_free(modifier);
+	fake_stay(0);
 	return NULL;
 }
 
@@ -1033,6 +1046,63 @@ START_TEST(receives_that_were_posted_meanwhile_must_fit)
 	ck_dat_is(modifier_end(&modifier), BAD_ARG(3));
 	pair_connect(&pair);
 	expect_messages(client->recv_evd, 0, 3);
+}
+END_TEST
+
+#define MANY_RECVS 60
+
+static void *post_many_recvs(void *over)
+{
+	for (unsigned n = 0; n < MANY_RECVS; n++) {
+		post_recvs(n, 1);
+		sched_yield();
+	}
+	atomic_store((atomic_bool *)over, true);
+	return NULL;
+}
+
+START_TEST(receives_that_are_posted_while_others_move_are_not_lost)
+{
+	atomic_bool over = false;
+	pthread_t poster;
+
+	ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, MANY_RECVS));
+	poster = consumer_thread_start(post_many_recvs, &over);
+	for (DAT_COUNT n = 0; !atomic_load(&over); n++)
+		ck_dat(modify(EP_ATTR_MAX_RECV_DTOS, ep_attr.max_recv_dtos, MANY_RECVS + n % 2));
+	consumer_thread_join(poster);
+	ck_assert_int_eq(recvs_posted(), MANY_RECVS);
+	pair_connect(&pair);
+	expect_messages(client->recv_evd, 0, MANY_RECVS);
+}
+END_TEST
+
+/* With fewer segments than it has: the ring that it meets has no room for them. */
+static void *post_two_segments(void *ret)
+{
+	DAT_LMR_TRIPLET iov[2] = { segment(client, 64, 32), segment(client, 96, 32) };
+
+	*(DAT_RETURN *)ret = ep_post_recv(client->ep, 2, iov, cookie_of(1), 0);
+	return NULL;
+}
+
+START_TEST(a_receive_that_is_posted_while_others_move_must_fit)
+{
+	struct modifier modifier = { .iov = 1 };
+	DAT_RETURN ret = DAT_SUCCESS;
+	pthread_t poster;
+
+	ck_dat(modify(EP_ATTR_MAX_RECV_IOV, ep_attr.max_recv_iov, 2));
+	post_recvs(0, 1);
+	modifier.thread = consumer_thread_start(modify_staying_at_a_post, &modifier);
+	ck_assert(fake_wait_stay());
+	poster = consumer_thread_start(post_two_segments, &ret);
+	for (int n = 0; n < 10000; n++)
+		sched_yield();
+	ck_dat(modifier_end(&modifier));
+	consumer_thread_join(poster);
+	ck_dat_is(ret, BAD_ARG(2));
+	ck_assert_int_eq(recvs_posted(), 1);
 }
 END_TEST
 
@@ -1252,6 +1322,8 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, an_endpoint_that_was_connected_meanwhile_is_not_modified, 0,
 			    STAYS);
 	tcase_add_test(cases, receives_that_were_posted_meanwhile_must_fit);
+	tcase_add_loop_test(cases, receives_that_are_posted_while_others_move_are_not_lost, 0, 5);
+	tcase_add_test(cases, a_receive_that_is_posted_while_others_move_must_fit);
 	tcase_add_loop_test(cases, who_frees_an_endpoint_waits_for_its_modifies, 0, 2 * STAYS);
 	tcase_add_test(cases, a_refused_modify_leaves_what_the_device_has_still_to_complete);
 	tcase_add_loop_test(cases, a_full_evd_has_room_for_others_while_an_endpoint_is_modified, 0,

@@ -32,15 +32,18 @@ bool ep_has_been_connected(const struct ep *ep)
 	}
 }
 
-bool ep_room_to_remember(struct ep *ep)
+static bool records_make(struct ep *ep)
 {
 	const size_t most = early_recv_size((unsigned)ep->attr.max_recv_iov);
 
-	assert_locked(&ep->recv_lock);
-	if (ep->early.records || ep_has_been_connected(ep))
-		return true;
 	ep->early.records = malloc(ep->recvs.limit * most + 1); /* malloc(0) may be NULL */
 	return ep->early.records;
+}
+
+bool ep_room_to_remember(struct ep *ep)
+{
+	assert_locked(&ep->recv_lock);
+	return ep->early.records || ep_has_been_connected(ep) || records_make(ep);
 }
 
 void early_recvs_free(struct ep *ep)
@@ -74,25 +77,13 @@ static void early_recvs_drop_flushed(struct ep *ep)
 		memmove(early->records, kept, early->size);
 }
 
-/*
- * While a connection is begun receives may complete, and be posted again, before the state tells
- * it. Then the endpoint can't be modified any more, and what is beyond the limit need not be
- * remembered.
- */
-void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
-		      DAT_COMPLETION_FLAGS flags)
+/* Adds a record of a receive whose segments are those of the ring. There is room. */
+static void record_add(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		       DAT_COMPLETION_FLAGS flags)
 {
 	struct early_recvs *early = &ep->early;
-	struct early_recv *recv;
+	struct early_recv *recv = (struct early_recv *)(early->records + early->size);
 
-	assert_locked(&ep->recv_lock);
-	if (!early->records || ep_has_been_connected(ep))
-		return;
-	if (early->count >= ep->recvs.limit)
-		early_recvs_drop_flushed(ep);
-	if (early->count >= ep->recvs.limit)
-		return;
-	recv = (struct early_recv *)(early->records + early->size);
 	recv->cookie = cookie;
 	recv->flags = flags;
 	recv->nsge = nsge;
@@ -101,13 +92,31 @@ void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
 	early->count++;
 }
 
-bool early_recvs_fit(struct ep *ep, const DAT_EP_ATTR *attr)
+/*
+ * While a connection is begun receives may complete, and be posted again, before the state tells
+ * it. Then the endpoint can't be modified any more, and what is beyond the limit need not be
+ * remembered.
+ */
+void ep_remember_recv(struct ep *ep, unsigned nsge, DAT_DTO_COOKIE cookie,
+		      DAT_COMPLETION_FLAGS flags)
+{
+	const struct early_recvs *early = &ep->early;
+
+	assert_locked(&ep->recv_lock);
+	if (!early->records || ep_has_been_connected(ep))
+		return;
+	if (early->count >= ep->recvs.limit)
+		early_recvs_drop_flushed(ep);
+	if (early->count < ep->recvs.limit)
+		record_add(ep, nsge, cookie, flags);
+}
+
+bool early_recvs_fit_locked(struct ep *ep, const DAT_EP_ATTR *attr)
 {
 	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
 
-	spin_lock(&ep->recv_lock);
+	assert_locked(&ep->recv_lock);
 	early_recvs_drop_flushed(ep);
-	spin_unlock(&ep->recv_lock);
 	if (ep->early.count > (unsigned)attr->max_recv_dtos)
 		return false;
 	for (unsigned i = 0; i < ep->early.count; i++, recv = early_recv_after(recv))
@@ -120,18 +129,10 @@ bool early_recvs_fit(struct ep *ep, const DAT_EP_ATTR *attr)
 static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
 {
 	struct req *req = ring_next(&next->recvs);
-	bool room;
 	int err = 0;
 
-	spin_lock(&next->recv_lock);
-	room = ep_room_to_remember(next);
-	if (room) {
-		memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
-		ep_remember_recv(next, recv->nsge, recv->cookie, recv->flags);
-	}
-	spin_unlock(&next->recv_lock);
-	if (!room)
-		return NO_RESOURCE(MEMORY);
+	memcpy(next->recvs.sges, recv->sges, recv->nsge * sizeof(*recv->sges));
+	record_add(next, recv->nsge, recv->cookie, recv->flags);
 	req->cookie = recv->cookie;
 	req_set_kind(req, REQ_RECV, recv->flags);
 	ring_push(&next->recvs, req);
@@ -140,11 +141,14 @@ static DAT_RETURN recv_repeat(struct ep *next, const struct early_recv *recv)
 	return err ? status_of(tp_post_error(err), DAT_RESOURCE_MEMORY) : DAT_SUCCESS;
 }
 
-DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next)
+DAT_RETURN early_recvs_repeat_locked(const struct ep *ep, struct ep *next)
 {
 	const struct early_recv *recv = (const struct early_recv *)ep->early.records;
 	DAT_RETURN ret = DAT_SUCCESS;
 
+	assert_locked(&ep->recv_lock);
+	if (ep->early.count && !records_make(next))
+		return NO_RESOURCE(MEMORY);
 	for (unsigned i = 0; i < ep->early.count && ret == DAT_SUCCESS; i++) {
 		ret = recv_repeat(next, recv);
 		recv = early_recv_after(recv);

@@ -201,10 +201,16 @@ DAT_RETURN ep_make_relock(struct ia *ia, const struct ep_parts *parts, struct ep
  * one.
  */
 void early_recvs_free(struct ep *ep);
-/* Says whether an endpoint with those attributes would take all of them that are outstanding. */
-bool early_recvs_fit(struct ep *ep, const DAT_EP_ATTR *attr);
-/* Posts those of @ep to @next, too. Returns DAT_SUCCESS, or what the device says. */
-DAT_RETURN early_recvs_repeat(const struct ep *ep, struct ep *next);
+/*
+ * Says whether an endpoint with those attributes would take all of them that are outstanding.
+ * recv_lock held.
+ */
+bool early_recvs_fit_locked(struct ep *ep, const DAT_EP_ATTR *attr);
+/*
+ * Posts those of @ep to @next, too, which nobody sees. Returns DAT_SUCCESS, or what the device
+ * says. recv_lock of @ep held.
+ */
+DAT_RETURN early_recvs_repeat_locked(const struct ep *ep, struct ep *next);
 
 /*
  * The work that the data path queues: the service thread looks what is due (step_locked of conn.c).

@@ -137,13 +137,24 @@ static DAT_RETURN parts_check_locked(struct ep *ep, const DAT_EP_PARAM *want,
 /* ---- the call ---- */
 
 /* Refuses what the early receives do not fit. They keep the flags with which they were posted. */
-static DAT_RETURN recvs_refused(struct ep *ep, const DAT_EP_ATTR *attr)
+static DAT_RETURN recvs_refused_locked(struct ep *ep, const DAT_EP_ATTR *attr)
 {
-	if (!early_recvs_fit(ep, attr))
+	assert_locked(&ep->recv_lock);
+	if (!early_recvs_fit_locked(ep, attr))
 		return BAD_ARG(3);
 	if (ep->early.count && attr->recv_completion_flags != ep->attr.recv_completion_flags)
 		return status_of_ep_state((DAT_EP_STATE)ep_state(ep));
 	return DAT_SUCCESS;
+}
+
+static DAT_RETURN recvs_refused(struct ep *ep, const DAT_EP_ATTR *attr)
+{
+	DAT_RETURN ret;
+
+	spin_lock(&ep->recv_lock);
+	ret = recvs_refused_locked(ep, attr);
+	spin_unlock(&ep->recv_lock);
+	return ret;
 }
 
 /*
@@ -262,6 +273,25 @@ struct change {
 };
 
 /*
+ * Puts the parts of @next in the place of those of @ep, with the early receives, of which none is
+ * posted meanwhile.
+ */
+static DAT_RETURN parts_move_locked(struct ep *ep, struct ep *next, const struct ep_parts *parts)
+{
+	DAT_RETURN ret;
+
+	assert_locked(&ep->obj.ia->lock);
+	spin_lock(&ep->recv_lock);
+	ret = recvs_refused_locked(ep, &parts->attr);
+	if (ret == DAT_SUCCESS && !parts->no_queues)
+		ret = early_recvs_repeat_locked(ep, next);
+	if (ret == DAT_SUCCESS)
+		parts_swap_locked(ep, next, !parts->no_queues);
+	spin_unlock(&ep->recv_lock);
+	return ret;
+}
+
+/*
  * Changes the endpoint, unless it is freed or connected while the device works. *left is what the
  * caller destroys in any case, if it is not NULL.
  */
@@ -280,10 +310,8 @@ static DAT_RETURN ep_change_relock(struct ep *ep, const struct change *change, s
 		return BAD_ARG(3); /* an EVD or the zone was freed meanwhile */
 	if (ret == DAT_SUCCESS)
 		ret = parts_choose_locked(ep, change->mask, &change->to, &now);
-	if (ret == DAT_SUCCESS && !parts.no_queues)
-		ret = early_recvs_repeat(ep, *left);
 	if (ret == DAT_SUCCESS)
-		parts_swap_locked(ep, *left, !parts.no_queues);
+		ret = parts_move_locked(ep, *left, &parts);
 	return ret;
 }
 

@@ -654,14 +654,12 @@ refused:
 	return receive_refused_late(ep, result, nseg);
 }
 
-/* Says what is wrong with a receive, or PROCEED. */
+/* Says what is wrong with a receive, or PROCEED. DAT_SUCCESS: it was flushed. */
 static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				DAT_DTO_COOKIE cookie)
 {
 	DAT_VLEN size;
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
-		return BAD_HANDLE(EP);
 	if (ep->srq)
 		return BAD_ARG(1);
 	if ((unsigned)nseg > max_segments(ep, REQ_RECV))
@@ -671,42 +669,58 @@ static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRI
 	return receive_refused(ep, cookie);
 }
 
+/* Returns whether there is a slot for a receive, and room to remember one that is early. */
+static bool receive_has_room(struct ep *ep, bool early)
+{
+	return (!early || ep_room_to_remember(ep)) && ring_make_room(&ep->recvs, ep->recv_evd) &&
+	       ring_take_room(&ep->recvs);
+}
+
+/* Posts a receive that was judged, and has room. */
+static DAT_RETURN receive_post_slow(struct ep *ep, bool early, DAT_COUNT nseg,
+				    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				    DAT_COMPLETION_FLAGS flags)
+{
+	/* no message is longer, and the device counts in 32 bits */
+	const unsigned nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg,
+						    TP_MAX_LENGTH);
+	struct req *req;
+	DAT_RETURN ret;
+
+	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
+	req = receive_claim(ep, cookie, flags);
+	ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge, EP_OPEN);
+	if (ret == DAT_SUCCESS && early)
+		ep_remember_recv(ep, nsge, cookie, flags);
+	return ret;
+}
+
+/*
+ * Early receives are forgotten by the thread that notices the connection, and moved by one that
+ * modifies the endpoint, so they take the lock in any case, and are judged with it held.
+ */
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
-	bool early, locked, full;
-	struct req *req;
+	bool early, locked, refused;
 	DAT_RETURN ret;
-	unsigned nsge;
 
-	ret = receive_judge(ep, nseg, iov, cookie);
-	if (ret == DAT_SUCCESS) /* it was flushed */
-		return ret;
-	if (ret != PROCEED)
-		return post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags);
-	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
-	/* early receives are forgotten by the thread that notices the connection */
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
+		return post_refused(BAD_HANDLE(EP), REQ_RECV, ep, nseg, iov, NULL, flags);
 	early = !ep_has_been_connected(ep) && !ep_has_datagrams(ep);
 	locked = ep->thread_safe || early;
 	if (locked)
 		spin_lock(&ep->recv_lock);
-	full = (early && !ep_room_to_remember(ep)) || !ring_make_room(&ep->recvs, ep->recv_evd) ||
-	       !ring_take_room(&ep->recvs);
-	if (!full) {
-		/* no message is longer, and the device counts in 32 bits */
-		nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg, TP_MAX_LENGTH);
-		req = receive_claim(ep, cookie, flags);
-		ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge,
-				     EP_OPEN);
-		if (ret == DAT_SUCCESS && early)
-			ep_remember_recv(ep, nsge, cookie, flags);
-	}
+	ret = receive_judge(ep, nseg, iov, cookie);
+	if (ret == PROCEED && !receive_has_room(ep, early))
+		ret = NO_RESOURCE(MEMORY);
+	refused = ret != PROCEED && ret != DAT_SUCCESS;
+	if (ret == PROCEED)
+		ret = receive_post_slow(ep, early, nseg, iov, cookie, flags);
 	if (locked)
 		spin_unlock(&ep->recv_lock);
-	if (full)
-		return post_refused(NO_RESOURCE(MEMORY), REQ_RECV, ep, nseg, iov, NULL, flags);
-	return ret;
+	return refused ? post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags) : ret;
 }
 
 /*
