@@ -277,8 +277,9 @@ int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
 #endif
 /*
  * Ends a registration: afterwards no peer has access. If it fails, the region stays registered;
- * -EBUSY: something uses it. dat_lmr_free and dat_ia_close call this, and whoever runs deferred
- * releases (core/release.c), with ia->releases.running held.
+ * -EBUSY or -EINVAL: something uses it, as a window that is bound to it. dat_lmr_free and
+ * dat_ia_close call this, and whoever runs deferred releases (core/release.c), with
+ * ia->releases.running held.
  */
 int tp_mr_dereg(struct tp_mr *mr);
 

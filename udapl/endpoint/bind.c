@@ -368,32 +368,42 @@ static bool window_can_be_bound_locked(const struct rmr *rmr)
 }
 
 /*
+ * Returns what a bind is to the device that does not bind the window, and describes it in *bind for
+ * BIND_WINDOW: the window is unbound from the range of the latest binding, or stays as it is.
+ */
+static ALWAYS_INLINE enum bind_form beside_window_form_locked(const struct rmr *rmr,
+							      struct binding *binding,
+							      struct tp_bind *bind)
+{
+	const struct binding *before = rmr->latest;
+
+	assert_locked(&rmr->lock);
+	if (!binding_uses_window(before) || !window_can_be_bound_locked(rmr))
+		return BIND_WRITE;
+	binding->flags |= BINDING_UNBINDS;
+	*bind = (struct tp_bind){ .mw = rmr->mw, .mr = before->lmr->mr };
+	return BIND_WINDOW;
+}
+
+/*
  * Returns what the bind of @binding, which is appended next, is to the device, and describes it in
- * *bind for BIND_WINDOW: the window is bound to its range, or unbound from that of the latest
- * binding, or the bind does not concern the window.
+ * *bind for BIND_WINDOW.
  */
 static enum bind_form bind_form_locked(const struct rmr *rmr, struct binding *binding,
 				       struct tp_bind *bind)
 {
-	const struct binding *before = rmr->latest;
-
 	assert_locked(&rmr->lock);
 	if (binding_has_own_window(binding)) {
 		*bind = bind_of_locked(rmr, binding);
 		bind->mw = binding->own_window;
 		return BIND_TYPED;
 	}
-	if (binding_uses_window(binding)) {
-		if (!window_can_be_bound_locked(rmr))
-			return BIND_NO_WINDOW;
-		*bind = bind_of_locked(rmr, binding);
-		return binding_is_zero_based(binding) ? BIND_TYPED : BIND_WINDOW;
-	}
-	if (!binding_uses_window(before) || !window_can_be_bound_locked(rmr))
-		return BIND_WRITE;
-	binding->flags |= BINDING_UNBINDS;
-	*bind = (struct tp_bind){ .mw = rmr->mw, .mr = before->lmr->mr };
-	return BIND_WINDOW;
+	if (!binding_uses_window(binding))
+		return beside_window_form_locked(rmr, binding, bind);
+	if (!window_can_be_bound_locked(rmr))
+		return BIND_NO_WINDOW;
+	*bind = bind_of_locked(rmr, binding);
+	return binding_is_zero_based(binding) ? BIND_TYPED : BIND_WINDOW;
 }
 
 /*
@@ -656,7 +666,7 @@ NOINLINE HOT static DAT_RETURN bind_region_unlock(struct rmr *rmr, struct lmr *l
 		return bind_fast_refused(ret, rmr);
 	}
 	spin_lock(&rmr->lock);
-	form = bind_form_locked(rmr, binding, &bind);
+	form = beside_window_form_locked(rmr, binding, &bind);
 	err = bind_post_locked(rmr, binding, ep, cookie, 0, form, &bind);
 	ret = bind_posted_unlock(rmr, binding, ep, err, binding->region_key, context);
 	if (likely(ret == DAT_SUCCESS))

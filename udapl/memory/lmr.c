@@ -415,6 +415,16 @@ static void lmr_release(struct lmr *lmr)
 	obj_free_as(&lmr->obj, DAT_HANDLE_TYPE_LMR);
 }
 
+/*
+ * Soft-RoCE says EINVAL while a window is bound to the region, as by a bind that was executed and
+ * flushed.
+ */
+static COLD DAT_RETURN dereg_status(int err)
+{
+	return err == -EBUSY || err == -EINVAL ? BAD_STATE(LMR_IN_USE)
+					       : status_of(err, DAT_RESOURCE_MEMORY_REGION);
+}
+
 HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 {
 	CANCEL_FORBIDDEN;
@@ -431,10 +441,7 @@ HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 	err = tp_mr_dereg(lmr->mr);
 	if (unlikely(err)) {
 		lmr_publish(lmr); /* the device still has it, so it still exists */
-		return region_free_refused(err == -EBUSY
-						   ? BAD_STATE(LMR_IN_USE)
-						   : status_of(err, DAT_RESOURCE_MEMORY_REGION),
-					   lmr);
+		return region_free_refused(dereg_status(err), lmr);
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;

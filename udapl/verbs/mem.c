@@ -305,10 +305,7 @@ int tp_mr_reg_at(struct tp_pd *pd, void *address, size_t size, DAT_VADDR first,
 }
 #endif
 
-/* To a region that there is, EINVAL says the same as EBUSY: soft-RoCE's while windows are bound. */
 int tp_mr_dereg(struct tp_mr *mr)
 {
-	const int err = ibv_dereg_mr(ibv_mr_of(mr));
-
-	return err == EINVAL ? -EBUSY : -err;
+	return -ibv_dereg_mr(ibv_mr_of(mr));
 }
