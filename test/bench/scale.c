@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
+ * scale		all rows, with 10 to 100,000 objects
+ * scale N		each row once, with N objects, for callgrind
+ *
  * Shows whether a cost grows with what is merely alive. Each row does one thing to every one of n
  * objects and prints the processor time of all threads per object. It runs over the fake transport,
  * whose own costs do not depend on n here: so objects are freed in the reverse order.
@@ -246,10 +249,11 @@ static void scale_cno(void)
 {
 	struct cell software[COLUMNS] = { 0 }, dto[COLUMNS] = { 0 };
 
-	for (int i = 0; i < COLUMNS && columns[i] <= MAX_PAIRS; i++) {
-		cno_measure(columns[i], 0, &software[i]);
-		cno_measure(columns[i], DAT_EVD_DTO_FLAG, &dto[i]);
-	}
+	for (int i = 0; i < COLUMNS && columns[i] <= MAX_PAIRS; i++)
+		if (repetitions(columns[i])) {
+			cno_measure(columns[i], 0, &software[i]);
+			cno_measure(columns[i], DAT_EVD_DTO_FLAG, &dto[i]);
+		}
 	row_print("dat_cno_wait, so many software EVDs", software);
 	row_print("dat_cno_wait, so many DTO EVDs", dto);
 }
@@ -349,25 +353,34 @@ static void scale_shared(void)
 
 	/* beyond that the kernel refuses more mappings */
 	for (int i = 0; i < COLUMNS && columns[i] <= 1000; i++)
-		shared_measure(columns[i], &make[i], &release[i]);
+		if (repetitions(columns[i]))
+			shared_measure(columns[i], &make[i], &release[i]);
 	row_print("register shared memory", make);
 	row_print("release it", release);
 }
 
-int main(void)
+static void table_begin(void)
 {
-	struct rlimit limit;
-
-	MUST(!getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = limit.rlim_max;
-	MUST(!setrlimit(RLIMIT_NOFILE, &limit));
-	ia_open_all();
+	if (only_number)
+		return;
 	printf("\nus of processor time per object, of so many; then the last to the first\n");
 	printf("%-40s", "");
 	for (int i = 0; i < COLUMNS; i++)
 		printf(" %8u", columns[i]);
 	results_print("table\tscale\tcall\t10\t100\t1000\t10000\t100000\n");
 	printf(" %8s\n", "growth");
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit limit;
+
+	only_number = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
+	MUST(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max;
+	MUST(!setrlimit(RLIMIT_NOFILE, &limit));
+	ia_open_all();
+	table_begin();
 	scale_endpoints();
 	scale_timers();
 	scale_cno();

@@ -90,6 +90,8 @@ all() {
 	part scale <<-END
 		table|scale|call|10|100
 		row|register|0.130|-
+		table|counted|call|instructions
+		row|register|1104
 	END
 	for over in verbs tcp; do
 		part "sizes-$over" <<-END
@@ -189,6 +191,8 @@ rm "$tmp/results"/*.tsv
 part scale <<-END
 	table|scale|call|10
 	row|register|0.130
+	table|counted|call|instructions
+	row|register|1104
 END
 # shellcheck disable=SC2016 # it is no command
 same 'without any times the picture says so' \
@@ -255,7 +259,7 @@ refused() {
 	same "$1" "$got" "1 report: $2.tsv$3"
 }
 # shellcheck disable=SC2016 # a command of sed
-refused 'a file that ends too early' scale ':8: incomplete: its last line is not "end"' '$d'
+refused 'a file that ends too early' scale ':10: incomplete: its last line is not "end"' '$d'
 refused 'a row with too few cells' scale ':8: 2 cells, not 3' 's/^\(row.*\)\t-/\1/'
 refused 'a word in place of a number' time-verbs \
 	': table one processor, row 1, ratio: "fast" is no number' 's/1\.01\t1\.03/fast\t1.03/'
@@ -263,7 +267,7 @@ refused 'results of another part' time-verbs ':1: not the results of time-verbs'
 	'1s/time/calls/'
 refused 'a line of another kind' scale ':7: neither fact, table, row nor end' '7s/table/tabel/'
 refused 'an empty file' scale ':0: incomplete: its last line is not "end"' d
-refused 'a fact that is missing' scale ':8: no fact date' /date/d
+refused 'a fact that is missing' scale ':10: no fact date' /date/d
 refused 'a table that is missing' scale ': no table scale' 's/^table\tscale/table\tother/'
 refused 'a column that is missing' instructions-tcp ': table calls: no column added' \
 	's/\tadded\town/\tadd\town/'
