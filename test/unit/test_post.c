@@ -1123,6 +1123,34 @@ START_TEST(a_receive_posted_while_the_connection_ends_is_flushed)
 }
 END_TEST
 
+/*
+ * A request that is refused while the connection ends counts as taken, and is flushed, but not for
+ * want of memory: the device takes the next one, whose completion stands for all before it.
+ */
+START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
+{
+	client->thread_safe = _i;
+	pair_connect(&pair);
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	fake_clock_auto(false);
+	post_send(client, 1, 0, 8, 0);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	while (ep_get_state(client->ep) != DAT_EP_STATE_DISCONNECT_PENDING)
+		sched_yield();
+	fake_fail("post_send", ENOMEM, 1);
+	ck_dat_is(try_send(client, 2, 0, 8, 0), FULL);
+	post_send(client, 3, 0, 8, 0);
+	fake_clock_auto(true);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->request_evd, 3, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* The device completes requests that were flushed already. */
 START_TEST(late_completions_are_dropped)
 {
@@ -1338,6 +1366,47 @@ START_TEST(a_refused_post_writes_its_line_without_a_lock)
 }
 END_TEST
 
+/* An early receive takes the lock on any IA. */
+START_TEST(a_line_of_a_receive_is_written_without_a_lock)
+{
+	const bool connected = _i & 1, refused = _i & 4;
+
+	setenv("DAPL_DBG_TYPE", "0x80", 1);
+	client->thread_safe = server->thread_safe = _i & 2;
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	if (connected)
+		pair_connect(&pair);
+	if (refused)
+		fake_fail("post_recv", EINVAL, 1);
+	no_lock_may_be_held = true;
+	if (refused)
+		ck_assert_uint_ne(try_recv(client, 1, 0, 8, 0), DAT_SUCCESS);
+	else
+		ck_dat(try_recv(client, 1, 0, 8, DAT_COMPLETION_BARRIER_FENCE_FLAG));
+	no_lock_may_be_held = false;
+	ck_assert_uint_eq(lines, 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* A flush takes the lock of the IA, which stands above that of posts. */
+START_TEST(threads_may_post_after_the_disconnect)
+{
+	client->thread_safe = server->thread_safe = true;
+	post_connect_with_limits(2, 2);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	for (unsigned n = 0; n < 4; n++) {
+		post_send(client, n, 0, 8, 0);
+		post_recv(client, n, 0, 8, 0);
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
+		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 static void add_post_connected_cases(void)
 {
 	TCase *cases = tcase_create("connected");
@@ -1378,6 +1447,8 @@ static void add_post_limit_cases(void)
 			  "memory of 32 bits has no such region");
 	tcase_add_loop_test(cases, a_receive_posted_while_the_connection_ends_is_flushed, 0,
 			    2 * COUNT(ending_receives));
+	tcase_add_loop_test(cases, a_request_without_memory_while_the_connection_ends_is_refused, 0,
+			    2);
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);
 	tcase_add_loop_test(cases, suppressing_every_request_never_stalls, 0, COUNT(sizes));
@@ -1394,6 +1465,8 @@ static void add_post_limit_cases(void)
 	tcase_add_test(cases, threads_may_post_to_one_endpoint);
 	tcase_add_loop_test(cases, a_refused_post_writes_its_line_without_a_lock, 0,
 			    2 * COUNT(logged_posts));
+	tcase_add_loop_test(cases, a_line_of_a_receive_is_written_without_a_lock, 0, 8);
+	tcase_add_test(cases, threads_may_post_after_the_disconnect);
 }
 
 int main(int argc, char **argv)

@@ -20,7 +20,8 @@
  *	evd->watch.lock		mutex; who sleeps on the completion channel; arming the queue
  *	evd->cq_lock		mutex; resizing the completion queue
  *	ep->send_lock		spin, as are recv_lock and srq->post_lock; claiming a slot and
- *				posting, in one direction, on a thread-safe IA
+ *				posting, in one direction, on a thread-safe IA; recv_lock on any
+ *				for early receives, which dat_ep_modify moves
  *	evd->lock		spin; the event queue, and polling of its completion queue. The only
  *				lock of the fast paths.
  *	cq->stray_lock		spin (verbs/stray.c); orphaned queue pairs of a completion queue

@@ -193,6 +193,7 @@ struct ep {
 	void *private_data; /* the acceptor's; lives until reset or free */
 	DAT_COUNT private_data_size;
 	struct early_recvs early;
+	bool posts_early;   /* a receive is being posted that takes recv_lock on any IA */
 	bool renews_qp;	    /* ia->lock; dat_ep_reset has let go of that lock */
 	bool datagrams;	    /* fixed; its service type is that of datagrams */
 	struct peer *peers; /* ia->lock; of datagrams */

@@ -119,15 +119,29 @@ static DAT_RETURN dto_complete_flushed(struct ring *ring, enum req_kind kind, st
 	return ep_complete_flushed(&req, evd);
 }
 
-DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
-					DAT_COMPLETION_FLAGS configured)
+/* Returns those of the flags that have no effect: see ep_effective_flags. */
+static DAT_COMPLETION_FLAGS ignored_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+					  DAT_COMPLETION_FLAGS configured)
 {
 	const unsigned effective = plain | (configured & DAT_COMPLETION_UNSIGNALLED_FLAG);
 
-	if (flags & ~effective)
+	return (DAT_COMPLETION_FLAGS)(flags & ~effective);
+}
+
+static void tell_ignored(DAT_COMPLETION_FLAGS flags, DAT_COMPLETION_FLAGS ignored)
+{
+	if (ignored)
 		log_to(LOG_DTO, "post: of the flags %#x, %#x are ignored", (unsigned)flags,
-		       (unsigned)(flags & ~effective));
-	return (DAT_COMPLETION_FLAGS)(flags & effective);
+		       (unsigned)ignored);
+}
+
+DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+					DAT_COMPLETION_FLAGS configured)
+{
+	const DAT_COMPLETION_FLAGS ignored = ignored_flags(flags, plain, configured);
+
+	tell_ignored(flags, ignored);
+	return (DAT_COMPLETION_FLAGS)(flags ^ ignored);
 }
 
 /*
@@ -225,15 +239,6 @@ static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COO
 	return request_state_refused(ep, kind, cookie);
 }
 
-static DAT_RETURN receive_refused(struct ep *ep, DAT_DTO_COOKIE cookie)
-{
-	if (!ep->qp)
-		return BAD_STATE(EP_NOTREADY);
-	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return dto_complete_flushed(&ep->recvs, REQ_RECV, ep->recv_evd, cookie);
-	return PROCEED;
-}
-
 static bool is_disconnecting(const struct ep *ep)
 {
 	unsigned state = ep_state(ep);
@@ -245,30 +250,32 @@ static bool is_disconnecting(const struct ep *ep)
  * Says whether a post that the device refuses with @status counts as taken. So it does when the
  * device has ended the connection before we know, and when we know and the consumer does not. A
  * receive may be posted until the end, and is flushed then, whether or not the device takes it in
- * that state.
+ * that state. For want of memory a post is refused: the device may take the next one, and its
+ * completion stands for all before it.
  */
 static bool is_taken(const struct ep *ep, const struct ring *ring, DAT_RETURN status)
 {
-	if (ring == &ep->recvs)
-		return is_disconnecting(ep) && DAT_GET_TYPE(status) != DAT_INSUFFICIENT_RESOURCES;
-	return is_ending_unasked(ep, ep_state(ep));
+	if (DAT_GET_TYPE(status) == DAT_INSUFFICIENT_RESOURCES)
+		return false;
+	return ring == &ep->recvs ? is_disconnecting(ep) : is_ending_unasked(ep, ep_state(ep));
 }
 
 /*
  * Writes the line of a post that the device has refused and whose slot is free again. That may take
- * long, so the lock of the posts is released meanwhile, if there is one: threads that wait for it
+ * long, so the lock of the posts is released meanwhile, if it is held: threads that wait for it
  * spin.
  */
 static DAT_RETURN post_log_relock(struct ep *ep, const struct ring *ring, enum req_kind kind,
 				  DAT_RETURN status, int err)
 {
 	struct spinlock *lock = ring == &ep->sends ? &ep->send_lock : &ep->recv_lock;
+	const bool held = ep->thread_safe || (ring == &ep->recvs && ep->posts_early);
 
-	if (ep->thread_safe)
+	if (held)
 		spin_unlock(lock);
 	(void)refused(status, LOG_DTO, post_calls[kind], "ep %p, the device says: %s", (void *)ep,
 		      strerror(-err));
-	if (ep->thread_safe)
+	if (held)
 		spin_lock(lock);
 	return status;
 }
@@ -654,9 +661,20 @@ refused:
 	return receive_refused_late(ep, result, nseg);
 }
 
-/* Says what is wrong with a receive, or PROCEED. DAT_SUCCESS: it was flushed. */
-static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-				DAT_DTO_COOKIE cookie)
+static bool receive_is_early(const struct ep *ep)
+{
+	return !ep_has_been_connected(ep) && !ep_has_datagrams(ep);
+}
+
+/* What a receive gets from receive_judge on an endpoint that is disconnected. */
+#define TO_BE_FLUSHED ((DAT_RETURN)(DAT_CLASS_WARNING | 1))
+
+/*
+ * Says what is wrong with a receive, or TO_BE_FLUSHED; or PROCEED: then it has a slot, and if it is
+ * @early, there is memory to remember it.
+ */
+static DAT_RETURN receive_judge(struct ep *ep, bool early, DAT_COUNT nseg,
+				const DAT_LMR_TRIPLET *iov)
 {
 	DAT_VLEN size;
 
@@ -666,17 +684,17 @@ static DAT_RETURN receive_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRI
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
 		return BAD_ARG(3);
-	return receive_refused(ep, cookie);
+	if (!ep->qp)
+		return BAD_STATE(EP_NOTREADY);
+	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
+		return TO_BE_FLUSHED;
+	if ((early && !ep_room_to_remember(ep)) || !ring_make_room(&ep->recvs, ep->recv_evd) ||
+	    !ring_take_room(&ep->recvs))
+		return NO_RESOURCE(MEMORY);
+	return PROCEED;
 }
 
-/* Returns whether there is a slot for a receive, and room to remember one that is early. */
-static bool receive_has_room(struct ep *ep, bool early)
-{
-	return (!early || ep_room_to_remember(ep)) && ring_make_room(&ep->recvs, ep->recv_evd) &&
-	       ring_take_room(&ep->recvs);
-}
-
-/* Posts a receive that was judged, and has room. */
+/* Posts a receive for which receive_judge has said PROCEED. */
 static DAT_RETURN receive_post_slow(struct ep *ep, bool early, DAT_COUNT nseg,
 				    const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 				    DAT_COMPLETION_FLAGS flags)
@@ -684,11 +702,9 @@ static DAT_RETURN receive_post_slow(struct ep *ep, bool early, DAT_COUNT nseg,
 	/* no message is longer, and the device counts in 32 bits */
 	const unsigned nsge = segments_convert_slow(ep->recvs.sges, iov, (unsigned)nseg,
 						    TP_MAX_LENGTH);
-	struct req *req;
+	struct req *req = receive_claim(ep, cookie, flags);
 	DAT_RETURN ret;
 
-	flags = ep_effective_flags(flags, 0, ep->attr.recv_completion_flags);
-	req = receive_claim(ep, cookie, flags);
 	ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge, EP_OPEN);
 	if (ret == DAT_SUCCESS && early)
 		ep_remember_recv(ep, nsge, cookie, flags);
@@ -697,30 +713,40 @@ static DAT_RETURN receive_post_slow(struct ep *ep, bool early, DAT_COUNT nseg,
 
 /*
  * Early receives are forgotten by the thread that notices the connection, and moved by one that
- * modifies the endpoint, so they take the lock in any case, and are judged with it held.
+ * modifies the endpoint, so they take the lock on any IA. To flush and to log is not for spinlocks.
  */
 static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
+	DAT_COMPLETION_FLAGS ignored = 0;
 	bool early, locked, refused;
 	DAT_RETURN ret;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return post_refused(BAD_HANDLE(EP), REQ_RECV, ep, nseg, iov, NULL, flags);
-	early = !ep_has_been_connected(ep) && !ep_has_datagrams(ep);
+	early = receive_is_early(ep);
 	locked = ep->thread_safe || early;
 	if (locked)
 		spin_lock(&ep->recv_lock);
-	ret = receive_judge(ep, nseg, iov, cookie);
-	if (ret == PROCEED && !receive_has_room(ep, early))
-		ret = NO_RESOURCE(MEMORY);
-	refused = ret != PROCEED && ret != DAT_SUCCESS;
-	if (ret == PROCEED)
-		ret = receive_post_slow(ep, early, nseg, iov, cookie, flags);
+	ep->posts_early = early;
+	early = receive_is_early(ep); /* another thread may have reset it meanwhile */
+	ret = receive_judge(ep, early, nseg, iov);
+	refused = ret != PROCEED;
+	if (!refused) {
+		ignored = ignored_flags(flags, 0, ep->attr.recv_completion_flags);
+		ret = receive_post_slow(ep, early, nseg, iov, cookie,
+					(DAT_COMPLETION_FLAGS)(flags ^ ignored));
+	}
+	ep->posts_early = false;
 	if (locked)
 		spin_unlock(&ep->recv_lock);
-	return refused ? post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags) : ret;
+	tell_ignored(flags, ignored);
+	if (ret == TO_BE_FLUSHED)
+		ret = dto_complete_flushed(&ep->recvs, REQ_RECV, ep->recv_evd, cookie);
+	return refused && ret != DAT_SUCCESS
+		       ? post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags)
+		       : ret;
 }
 
 /*

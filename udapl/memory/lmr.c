@@ -441,7 +441,8 @@ HOT DAT_RETURN lmr_free(DAT_LMR_HANDLE handle)
 	err = tp_mr_dereg(lmr->mr);
 	if (unlikely(err)) {
 		lmr_publish(lmr); /* the device still has it, so it still exists */
-		return region_free_refused(dereg_status(err), lmr);
+		return refused(dereg_status(err), LOG_UTIL, "dat_lmr_free",
+			       "lmr %p, the device says: %s", (void *)lmr, strerror(-err));
 	}
 	lmr_release(lmr);
 	return DAT_SUCCESS;

@@ -692,8 +692,8 @@ bool rmr_bind_completed(struct binding *binding, DAT_DTO_COMPLETION_STATUS statu
 }
 
 /*
- * What other threads have posted behind an unbind relies on that: then it is as if it had been
- * flushed, so that the window goes.
+ * What other threads have posted behind an unbind, though one bind of an RMR goes on at a time,
+ * relies on that: then it is as if it had been flushed, so that the window goes.
  */
 void rmr_bind_not_posted(struct binding *binding)
 {
