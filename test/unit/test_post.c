@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "harness.h"
+#include "race.h"
 
 #define FULL NO_RESOURCE(MEMORY)
 
@@ -1123,13 +1124,42 @@ START_TEST(a_receive_posted_while_the_connection_ends_is_flushed)
 }
 END_TEST
 
-/*
- * A request that is refused while the connection ends counts as taken, and is flushed, but not for
- * want of memory: the device takes the next one, whose completion stands for all before it.
- */
-START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
+static void reset_and_post_recv(void *unused)
 {
-	client->thread_safe = _i;
+	(void)unused;
+	ck_dat(ep_reset(client->ep));
+	post_recv(client, 2, 0, 8, 0);
+}
+
+/* Another thread resets the endpoint before the flush, and what it posts then stays. */
+START_TEST(a_flush_spares_what_was_posted_after_a_reset)
+{
+	DAT_COUNT posted;
+
+	client->thread_safe = true;
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	race_call(RACE_FLUSH, client->ep, reset_and_post_recv, NULL);
+	if (_i)
+		post_send(client, 1, 0, 8, 0);
+	else
+		post_recv(client, 1, 0, 8, 0);
+	ck_assert(race_happened(RACE_FLUSH));
+	expect_dto(_i ? client->request_evd : client->recv_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	ck_dat(ep_recv_query(client->ep, &posted, NULL));
+	ck_assert_int_eq(posted, 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* ---- while the connection ends, and nobody has asked for that ---- */
+
+/* The peer has disconnected, and a send is not flushed yet. */
+static void begin_to_end(bool thread_safe)
+{
+	client->thread_safe = thread_safe;
 	pair_connect(&pair);
 	fake_quirks(FAKE_LATE_FLUSH);
 	fake_hold(true);
@@ -1138,6 +1168,12 @@ START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
 	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
 	while (ep_get_state(client->ep) != DAT_EP_STATE_DISCONNECT_PENDING)
 		sched_yield();
+}
+
+/* The device takes the next request, whose completion stands for all before it. */
+START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
+{
+	begin_to_end(_i);
 	fake_fail("post_send", ENOMEM, 1);
 	ck_dat_is(try_send(client, 2, 0, 8, 0), FULL);
 	post_send(client, 3, 0, 8, 0);
@@ -1147,6 +1183,71 @@ START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
 	expect_dto(client->request_evd, 3, DAT_DTO_ERR_FLUSHED);
 	expect_no_event(client->request_evd);
 	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* Those behind it are not given to the device, which might complete them, but flushed, too. */
+START_TEST(a_request_that_is_refused_while_the_connection_ends_is_flushed)
+{
+	const int err = _i / 2 ? EIO : EINVAL;
+	unsigned posted;
+
+	begin_to_end(_i % 2);
+	posted = fake_calls("post_send");
+	fake_fail("post_send", err, 1);
+	post_send(client, 2, 0, 8, 0);
+	post_send(client, 3, 0, 8, SUPPRESS);
+	post_send(client, 4, 0, 8, 0);
+	ck_assert_uint_eq(fake_calls("post_send"), posted + 1);
+	while (fake_step())
+		;
+	fake_clock_auto(true);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	for (unsigned n = 1; n <= 4; n++)
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_idle(true, true);
+	fake_hold(false);
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
+	post_recv(server, 5, 0, 8, 0);
+	post_send(client, 5, 0, 0, 0); /* on the slow path */
+	expect_dto(client->request_evd, 5, DAT_DTO_SUCCESS);
+	expect_dto(server->recv_evd, 5, DAT_DTO_SUCCESS);
+	pair_close(&pair);
+}
+END_TEST
+
+/* The same of a bind of a range that is too long for the device's windows. */
+START_TEST(a_bind_that_is_refused_while_the_connection_ends_is_flushed)
+{
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_HANDLE rmr;
+
+	begin_to_end(_i);
+	range = segment(client, 0, 8192);
+	ck_dat(rmr_create(client->pz, &rmr));
+	fake_quirks(FAKE_LATE_FLUSH | FAKE_SHORT_WINDOWS);
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(2), 0,
+			   &context));
+	range.segment_length = 8;
+	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(3), 0,
+			   &context));
+	post_send(client, 4, 0, 8, 0);
+	while (fake_step())
+		;
+	fake_clock_auto(true);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
+	expect_dto(client->request_evd, 4, DAT_DTO_ERR_FLUSHED);
+	ck_dat(rmr_free(rmr));
+	ck_dat(lmr_free(client->lmr));
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -1390,6 +1491,21 @@ START_TEST(a_line_of_a_receive_is_written_without_a_lock)
 }
 END_TEST
 
+/* Its lock was taken for an early receive before, and is not held now. */
+START_TEST(a_refused_receive_releases_no_lock)
+{
+	setenv("DAPL_DBG_TYPE", "0x80", 1);
+	side_open(server, "fake1");
+	side_open(client, "fake0");
+	post_recv(client, 1, 0, 8, 0);
+	pair_connect(&pair);
+	fake_fail("post_recv", EINVAL, 1);
+	ck_assert_uint_ne(try_recv(client, 2, 0, 8, 0), DAT_SUCCESS);
+	ck_assert_uint_eq(lines, 1);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* A flush takes the lock of the IA, which stands above that of posts. */
 START_TEST(threads_may_post_after_the_disconnect)
 {
@@ -1447,7 +1563,12 @@ static void add_post_limit_cases(void)
 			  "memory of 32 bits has no such region");
 	tcase_add_loop_test(cases, a_receive_posted_while_the_connection_ends_is_flushed, 0,
 			    2 * COUNT(ending_receives));
+	tcase_add_loop_test(cases, a_flush_spares_what_was_posted_after_a_reset, 0, 2);
 	tcase_add_loop_test(cases, a_request_without_memory_while_the_connection_ends_is_refused, 0,
+			    2);
+	tcase_add_loop_test(cases, a_request_that_is_refused_while_the_connection_ends_is_flushed,
+			    0, 4);
+	tcase_add_loop_test(cases, a_bind_that_is_refused_while_the_connection_ends_is_flushed, 0,
 			    2);
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);
 	tcase_add_test(cases, ep_recv_query_counts_outstanding_receives);
@@ -1466,6 +1587,7 @@ static void add_post_limit_cases(void)
 	tcase_add_loop_test(cases, a_refused_post_writes_its_line_without_a_lock, 0,
 			    2 * COUNT(logged_posts));
 	tcase_add_loop_test(cases, a_line_of_a_receive_is_written_without_a_lock, 0, 8);
+	tcase_add_test(cases, a_refused_receive_releases_no_lock);
 	tcase_add_test(cases, threads_may_post_after_the_disconnect);
 }
 

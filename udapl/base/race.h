@@ -31,6 +31,7 @@ enum race_point {
 	RACE_CANCEL, /* RMR; a bind was not posted, and leaves its list next; mostly none */
 	RACE_COUNT,  /* SRQ; its completed receives are counted, those posted are next; ia->lock */
 	RACE_GATE,   /* EP; its gate for requests follows the state; mostly ia->lock */
+	RACE_FLUSH,  /* EP; a post on it is flushed next, because it was disconnected; none */
 	RACE_GONE,   /* EP; its QP is destroyed, completions of it may be queued; none */
 	RACE_FREE,   /* EP; it is retired and idle, and has its QP; none */
 	RACE_CLOSE,  /* IA; it is retired, its objects are about to be freed; none */

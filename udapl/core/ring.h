@@ -100,6 +100,11 @@ struct ring {
 	unsigned signal_interval;
 	unsigned until_signal; /* poster; 1: the next suppressed request is signalled */
 	int room;	       /* poster; at least so many claims fit */
+	/*
+	 * poster; the device has refused one that counts as taken. It gets none of those that
+	 * follow on the slow path, because the completion of one stands for all before it
+	 */
+	bool kept_back;
 	_Atomic unsigned tail; /* the next to claim */
 	_Atomic unsigned head; /* the oldest outstanding */
 };

@@ -265,6 +265,7 @@ enum bind_form {
 	BIND_WRITE,	/* a write of no bytes: the window stays as it is */
 	BIND_NO_WINDOW, /* nothing: after rmr_renew_window the window was lost, or its key */
 	BIND_TYPED,	/* a bind of a window of the binding, or of one that is zero-based */
+	BIND_KEPT_BACK, /* nothing, as all that is posted: the connection is ending */
 };
 
 #if DAT_EDITION == 2
@@ -315,6 +316,8 @@ static ALWAYS_INLINE int bind_post_locked(struct rmr *rmr, struct binding *bindi
 	case BIND_WRITE:
 		result = tp_post_write(ep->qp, req, NULL, 0, 0, &nowhere, post_flags);
 		return likely(!result) ? 0 : tp_post_error(result);
+	case BIND_KEPT_BACK:
+		return -ENOTCONN;
 	default:
 		return -ENOMEM;
 	}
@@ -424,7 +427,7 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 		return NO_RESOURCE(MEMORY);
 	}
 	spin_lock(&rmr->lock);
-	form = bind_form_locked(rmr, binding, &bind);
+	form = ep->sends.kept_back ? BIND_KEPT_BACK : bind_form_locked(rmr, binding, &bind);
 	*err = bind_post_locked(rmr, binding, ep, call->cookie, call->flags, form, &bind);
 	ret = bind_posted_unlock(rmr, binding, ep, *err, binding_context(binding), call->context);
 	ep_post_end(ep);

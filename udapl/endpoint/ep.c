@@ -238,6 +238,8 @@ static void destroy_qp(struct ep *ep)
 	ep->marker.uncertain = false;
 	atomic_store(&ep->sends.reports_all, 0);
 	atomic_store(&ep->recvs.reports_all, ep->recvs.datagrams);
+	ep->sends.kept_back = false;
+	ep->recvs.kept_back = false;
 }
 
 static void fini_rings(struct ep *ep)

@@ -4,6 +4,8 @@
  * They have the gates, locks, slots and refusals of those in post.c. Here, too, a fast path takes
  * what is common, that is one segment without flags, and a slow path has the rest and the refusals.
  */
+#include <errno.h>
+
 #include "ep.h"
 
 /* What such a request has beside segments and a remote range. */
@@ -105,10 +107,13 @@ static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_
 		nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
 		post_flags = ep_request_flags(ep, flags);
 		req = extended_claim(ep, kind, size, cookie, flags);
-		ret = ep_request_posted(ep,
-					post_extended(ep, req, ep->sends.sges, nsge,
-						      nsge ? remote : NULL, extra, post_flags),
-					nsge, EP_OPEN);
+		ret = ep->sends.kept_back
+			      ? ep_posted(ep, -ENOTCONN)
+			      : ep_request_posted(ep,
+						  post_extended(ep, req, ep->sends.sges, nsge,
+								nsge ? remote : NULL, extra,
+								post_flags),
+						  nsge, EP_OPEN);
 	}
 	ep_post_end(ep);
 	if (full)

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/race.h"
 #include "base/refuse.h"
 #include "ep.h"
 
@@ -97,16 +98,19 @@ static bool segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *si
 
 /*
  * It takes ia->lock, so that the request comes after all that was flushed at the end of the
- * connection.
+ * connection. If another thread has reset the endpoint meanwhile, that was flushed, too.
  */
 DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
 {
 	struct ep *ep = req->ring->ep;
 	struct ia *ia = ep->obj.ia;
-	bool ok;
+	bool ok = true;
 
+	race_reach(RACE_FLUSH, ep);
 	mutex_lock(&ia->lock);
-	ok = ep_flush_late_locked(ep) && evd_post_flushed(evd, req);
+	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED && !ep->renews_qp)
+		ok = ep_flush_late_locked(ep);
+	ok = ok && evd_post_flushed(evd, req);
 	mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
@@ -300,6 +304,7 @@ static DAT_RETURN post_failed_relock(struct ep *ep, struct ring *ring, struct ev
 		return status;
 	if (refuse)
 		return post_log_relock(ep, ring, kind, status, err);
+	ring->kept_back |= err != -ENOTCONN; /* which a device says of all */
 	atomic_store(&ep->seen.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);
@@ -560,9 +565,12 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 		split = nsge > fast_segments(ep, kind);
 		post_flags = request_post_flags(ep, kind, flags);
 		req = ep_claim_request(ep, kind, size, cookie, flags);
-		ret = request_posted(
-			ep, request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
-			nsge, EP_OPEN);
+		ret = ep->sends.kept_back
+			      ? request_failed(ep, -ENOTCONN)
+			      : request_posted(ep,
+					       request_to_transport(ep, kind, req, nsge, split,
+								    remote, post_flags),
+					       nsge, EP_OPEN);
 	}
 	ep_post_end(ep);
 	if (full)
@@ -705,6 +713,8 @@ static DAT_RETURN receive_post_slow(struct ep *ep, bool early, DAT_COUNT nseg,
 	struct req *req = receive_claim(ep, cookie, flags);
 	DAT_RETURN ret;
 
+	if (ep->recvs.kept_back)
+		return receive_failed(ep, -ENOTCONN);
 	ret = receive_posted(ep, tp_post_recv(ep->qp, req, ep->recvs.sges, nsge), nsge, EP_OPEN);
 	if (ret == DAT_SUCCESS && early)
 		ep_remember_recv(ep, nsge, cookie, flags);
