@@ -904,8 +904,9 @@ END_TEST
 /* A thread that has the client's endpoint take other numbers of transfers, or frees it. */
 struct modifier {
 	DAT_COUNT recvs, requests, iov; /* 0: as they are; the last one of receives */
-	const DAT_EP_PARAM
-		*param; /* EVDs and numbers of transfers; without all three it frees it */
+	/* EVDs and numbers of transfers; without all four it frees it */
+	const DAT_EP_PARAM *param;
+	unsigned stays; /* in this call of the transport, if modifier_start starts it; 0: 1 */
 	DAT_RETURN ret;
 	pthread_t thread;
 	_Atomic pid_t tid;
@@ -932,7 +933,7 @@ static void *modify_staying(void *arg)
 {
 	struct modifier *modifier = arg;
 
-	fake_stay(1);
+	fake_stay(modifier->stays ? modifier->stays : 1);
 	modifier->ret = modify_or_free(modifier);
 	fake_stay(0);
 	return NULL;
@@ -948,17 +949,6 @@ static void *modify_waiting(void *arg)
 	return NULL;
 }
 
-/* As modify_staying, but when the device gets the first of the early receives. */
-static void *modify_staying_at_a_post(void *arg)
-{
-	struct modifier *modifier = arg;
-
-	fake_stay(2);
-	modifier->ret = modify_or_free(modifier);
-	fake_stay(0);
-	return NULL;
-}
-
 /* It waits for the thread that stays in the transport; or, if the code is wrong, it does not. */
 static void modifier_start_behind(struct modifier *modifier)
 {
@@ -967,7 +957,10 @@ static void modifier_start_behind(struct modifier *modifier)
 		sched_yield();
 }
 
-/* It stays in the transport: which makes the EVD longer, if it must be, or else the queue pair. */
+/*
+ * It stays in the transport, by default as that makes the EVD longer, if it must be, or else the
+ * queue pair.
+ */
 static void modifier_start(struct modifier *modifier)
 {
 	modifier->thread = consumer_thread_start(modify_staying, modifier);
@@ -1088,14 +1081,14 @@ static void *post_two_segments(void *ret)
 
 START_TEST(a_receive_that_is_posted_while_others_move_must_fit)
 {
-	struct modifier modifier = { .iov = 1 };
+	/* when the device gets the first of the early receives */
+	struct modifier modifier = { .iov = 1, .stays = 2 };
 	DAT_RETURN ret = DAT_SUCCESS;
 	pthread_t poster;
 
 	ck_dat(modify(EP_ATTR_MAX_RECV_IOV, ep_attr.max_recv_iov, 2));
 	post_recvs(0, 1);
-	modifier.thread = consumer_thread_start(modify_staying_at_a_post, &modifier);
-	ck_assert(fake_wait_stay());
+	modifier_start(&modifier);
 	poster = consumer_thread_start(post_two_segments, &ret);
 	for (int n = 0; n < 10000; n++)
 		sched_yield();
