@@ -129,6 +129,8 @@ struct device {
 	bool reply_lacks_reads; /* the numbers of reads that the acceptor has chosen */
 	/* What the client sends during the accept may stay unread until it sends more. */
 	bool early_data_waits;
+	/* A request that waits for a read keeps the answers to the peer's reads waiting, too. */
+	bool fence_holds_answers;
 	struct {
 		unsigned needs; /* enum need */
 		const char *why;

@@ -70,6 +70,7 @@ static const struct device devices[] = {
 		.late_accept_error = true,
 		.early_data_waits = true,
 		.reply_lacks_reads = true,
+		.fence_holds_answers = true,
 		.lacks = {
 			{ NEEDS_RANDOM_CONTEXTS, "the device chooses them" },
 			{ NEEDS_PLACEMENT | NEEDS_REMOTE_STATUS,

@@ -230,7 +230,7 @@ static void messages(const struct note *order)
 		expect_request_done(&own, i, size_of(order, i));
 }
 
-/* Each end fills its range of the other's memory, and reads it back. */
+/* It fills ranges of the other end's memory, and reads them back. */
 static void access_ranges(const struct note *order, const DAT_RMR_TRIPLET ranges[BULK])
 {
 	for (unsigned i = 0; i < BULK; i++) {
@@ -251,13 +251,25 @@ static void access_ranges(const struct note *order, const DAT_RMR_TRIPLET ranges
 	}
 }
 
+/* Both ends at once, or one after the other where each would wait for the other's answers. */
+static void both_access_ranges(const struct note *order, const DAT_RMR_TRIPLET ranges[BULK])
+{
+	const bool in_turn = device()->fence_holds_answers;
+
+	if (in_turn && order->active != end)
+		turn_without_words();
+	access_ranges(order, ranges);
+	if (in_turn && order->active == end)
+		turn_without_words();
+}
+
 static void accesses(const struct note *order)
 {
 	DAT_RMR_TRIPLET ranges[BULK];
 
 	for (unsigned i = 0; i < BULK; i++)
 		ranges[i] = shared_range(i * SIZE, size_of(order, i));
-	access_ranges(order, ranges);
+	both_access_ranges(order, ranges);
 	turn_without_words();
 	for (unsigned i = 0; i < BULK; i++)
 		pattern_check(own.memory + SHARED + i * SIZE, size_of(order, i), order->seed + i);
@@ -280,7 +292,7 @@ static void windows(const struct note *order)
 		ranges[i] = shared_range(i * WINDOW / BULK, WINDOW / BULK);
 		ranges[i].rmr_context = note.seed;
 	}
-	access_ranges(order, ranges);
+	both_access_ranges(order, ranges);
 	turn_without_words();
 	for (unsigned i = 0; i < BULK; i++)
 		pattern_check(own.memory + SHARED + i * WINDOW / BULK, WINDOW / BULK,
