@@ -230,7 +230,7 @@ static void messages(const struct note *order)
 		expect_request_done(&own, i, size_of(order, i));
 }
 
-/* It fills ranges of the other end's memory, and reads them back. */
+/* This end fills ranges of the other's memory, and reads them back. */
 static void access_ranges(const struct note *order, const DAT_RMR_TRIPLET ranges[BULK])
 {
 	for (unsigned i = 0; i < BULK; i++) {
