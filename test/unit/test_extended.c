@@ -6,6 +6,7 @@
 #include <dat2/dat_ib_extensions.h>
 
 #include "harness.h"
+#include "race.h"
 
 #define FULL		NO_RESOURCE(MEMORY)
 #define NOT_SUPPORTED	DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE)
@@ -682,6 +683,28 @@ START_TEST(those_that_are_posted_after_the_end_are_flushed)
 }
 END_TEST
 
+static void end_and_reset(void *unused)
+{
+	(void)unused;
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(client->ep));
+}
+
+/* Another thread resets the endpoint when this one has found it connected. */
+START_TEST(those_that_meet_a_reset_are_refused)
+{
+	struct cell cell;
+
+	make_cell(server, &cell, 1);
+	race_call(RACE_POST, client->ep, end_and_reset, NULL);
+	ck_dat_is(post_kind((unsigned)_i, &cell, 5), BAD_STATE(EP_UNCONNECTED));
+	ck_assert(race_happened(RACE_POST));
+	expect_no_event(client->request_evd);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 START_TEST(what_the_device_refuses_is_not_posted)
 {
 	struct cell cell;
@@ -1030,6 +1053,7 @@ static void add_other_cases(void)
 	cases = tcase_create("thread-safe");
 	tcase_add_checked_fixture(cases, setup_thread_safe, NULL);
 	tcase_add_loop_test(cases, a_thread_safe_ia_posts_them_too, 0, KINDS);
+	tcase_add_loop_test(cases, those_that_meet_a_reset_are_refused, 0, KINDS);
 	tcase_add_test(cases, threads_may_post_them_to_one_endpoint);
 }
 

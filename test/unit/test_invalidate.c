@@ -3,6 +3,8 @@
  * Sends of DAT 2.0 that invalidate a window of their receiver: what becomes of the window, in
  * whatever order its owner learns of that, and what is refused.
  */
+#include <sched.h>
+
 #include "../fake/fake_impl.h"
 #include "harness.h"
 #include "region.h"
@@ -403,6 +405,32 @@ START_TEST(a_post_that_the_device_refuses_leaves_nothing)
 }
 END_TEST
 
+/* The peer has disconnected, and the device refuses a send before it. */
+START_TEST(behind_a_post_that_was_refused_and_counts_as_taken_it_is_flushed)
+{
+	DAT_RMR_CONTEXT context = bind_window(rmr);
+
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	fake_clock_auto(false);
+	post_send(client, 1, 0, 8, 0);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	while (ep_get_state(client->ep) != DAT_EP_STATE_DISCONNECT_PENDING)
+		sched_yield();
+	fake_fail("post_send", EIO, 1);
+	post_send(client, 2, 0, 8, 0);
+	ck_dat(try_invalidate(context, DEFAULT));
+	while (fake_step())
+		;
+	fake_clock_auto(true);
+	(void)expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
+	expect_dto(client->request_evd, SEND, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+}
+END_TEST
+
 START_TEST(on_a_disconnected_endpoint_it_is_flushed)
 {
 	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
@@ -446,6 +474,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(cases, a_context_of_no_window_of_the_peer_breaks_the_connection, 0, 4);
 	tcase_add_test(cases, what_is_wrong_is_refused);
 	tcase_add_test(cases, a_post_that_the_device_refuses_leaves_nothing);
+	tcase_add_test(cases, behind_a_post_that_was_refused_and_counts_as_taken_it_is_flushed);
 	tcase_add_test(cases, on_a_disconnected_endpoint_it_is_flushed);
 
 	cases = tcase_create("no such sends");

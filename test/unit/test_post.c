@@ -3,6 +3,7 @@
  * Data transfer: the checks of each post, the bytes that are moved, limits, suppressed completions,
  * and failures.
  */
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "harness.h"
@@ -1154,6 +1155,204 @@ START_TEST(a_flush_spares_what_was_posted_after_a_reset)
 }
 END_TEST
 
+/* ---- posts of one thread, while another ends the connection and resets the endpoint ---- */
+
+static void end_reset_and_post_recv(void *unused)
+{
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	reset_and_post_recv(unused);
+}
+
+enum { SEGMENTS_OF_MANY = 5 };
+
+static DAT_RETURN post_write(DAT_COUNT nseg)
+{
+	const DAT_LMR_TRIPLET one = segment(client, 0, 8);
+	DAT_LMR_TRIPLET iov[SEGMENTS_OF_MANY] = { one, one, one, one, one };
+	const DAT_RMR_TRIPLET remote = target(server, 0, 64);
+
+	return ep_post_rdma_write(client->ep, nseg, iov, cookie_of(1), &remote, 0);
+}
+
+static DAT_RETURN post_read(void)
+{
+	DAT_LMR_TRIPLET iov = segment(client, 0, 8);
+	const DAT_RMR_TRIPLET remote = target(server, 0, 8);
+
+	return ep_post_rdma_read(client->ep, 1, &iov, cookie_of(1), &remote, 0);
+}
+
+static DAT_RETURN bind_nothing(void)
+{
+	DAT_LMR_TRIPLET nothing = { 0 };
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_HANDLE rmr;
+	DAT_RETURN ret;
+
+	ck_dat(rmr_create(client->pz, &rmr));
+	ret = rmr_bind_va(rmr, &nothing, DAT_MEM_PRIV_NONE_FLAG, client->ep, cookie_of(1), 0,
+			  &context);
+	ck_dat(rmr_free(rmr));
+	return ret;
+}
+
+static DAT_RETURN post_request(int kind)
+{
+	switch (kind) {
+	case 0:
+		return try_send(client, 1, 0, 8, 0);
+	case 1:
+		return try_send(client, 1, 0, 0, 0); /* on the slow path */
+	case 2:
+		return post_write(1);
+	case 3:
+		return post_write(SEGMENTS_OF_MANY);
+	case 4:
+		return post_read();
+	default:
+		return bind_nothing();
+	}
+}
+
+#define REQUESTS_OF_A_LATE_THREAD 6
+
+/* Its thread has found the endpoint connected. */
+START_TEST(a_request_that_meets_a_reset_is_refused)
+{
+	DAT_EP_ATTR attr;
+
+	side_open(server, "fake1");
+	attr = ep_attr_default(server);
+	attr.max_rdma_write_iov = SEGMENTS_OF_MANY;
+	client->ep_attr = &attr;
+	client->thread_safe = true;
+	pair_connect(&pair);
+	race_call(RACE_POST, client->ep, end_reset_and_post_recv, NULL);
+	ck_dat_is(post_request(_i), BAD_STATE(EP_UNCONNECTED));
+	ck_assert(race_happened(RACE_POST));
+	expect_no_event(client->request_evd);
+	expect_idle(false, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+/* It is one of those before a connect, which a dat_ep_modify moves. */
+START_TEST(a_receive_that_meets_a_reset_is_an_early_one)
+{
+	DAT_EP_PARAM fewer = { .ep_attr = { .max_recv_dtos = 2 } };
+	DAT_LMR_TRIPLET iov;
+	DAT_COUNT posted;
+
+	client->thread_safe = true;
+	pair_connect(&pair);
+	iov = segment(client, 0, 8);
+	race_call(RACE_POST, client->ep, end_reset_and_post_recv, NULL);
+	ck_dat(ep_post_recv(client->ep, _i ? 0 : 1, &iov, cookie_of(1), 0)); /* 0: the slow path */
+	ck_assert(race_happened(RACE_POST));
+	ck_dat(ep_modify(client->ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &fewer));
+	ck_dat(ep_recv_query(client->ep, &posted, NULL));
+	ck_assert_int_eq(posted, 2);
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
+	post_send(server, 3, 0, 8, 0);
+	post_send(server, 4, 0, 0, 0);
+	expect_dto(client->recv_evd, 2, DAT_DTO_SUCCESS);
+	expect_dto(client->recv_evd, 1, DAT_DTO_SUCCESS);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+struct resetter {
+	atomic_bool over;
+	DAT_RETURN ret;
+};
+
+static void *reset_in_thread(void *arg)
+{
+	struct resetter *resetter = arg;
+
+	resetter->ret = ep_reset(client->ep);
+	atomic_store(&resetter->over, true);
+	return NULL;
+}
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+static void *post_one(void *is_receive)
+{
+	if (is_receive)
+		post_recv(client, 1, 0, 8, 0);
+	else
+		post_send(client, 1, 0, 8, 0);
+	return NULL;
+}
+
+/* The queue pair must be there until then. Slots of posts that are under way are flushed once. */
+START_TEST(a_reset_waits_for_a_post_that_is_under_way)
+{
+	struct resetter resetter = { 0 };
+	pthread_t poster, thread;
+	struct ep *ep;
+	bool gone;
+
+	fake_attr()->caps |= TP_CAP_SIGNAL_ALL; /* else the end of the connection waits for sends */
+	client->thread_safe = true;
+	pair_connect(&pair);
+	ep = client->ep;
+	race_hold(RACE_CLAIMED, _i ? &ep->recvs : &ep->sends);
+	race_call(RACE_SPIN, _i ? &ep->recv_lock : &ep->send_lock, nothing, NULL);
+	race_call(RACE_GONE, ep, nothing, NULL);
+	poster = consumer_thread_start(post_one, _i ? client : NULL);
+	race_wait_held();
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	while (ep_get_state(ep) != DAT_EP_STATE_DISCONNECTED) /* it waits for that post */
+		fake_clock_advance(10000000);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	thread = consumer_thread_start(reset_in_thread, &resetter);
+	while (!atomic_load(&resetter.over) && !race_happened(RACE_SPIN))
+		sched_yield();
+	gone = race_happened(RACE_GONE);
+	race_release(NULL);
+	consumer_thread_join(poster);
+	consumer_thread_join(thread);
+	ck_assert(!gone);
+	ck_dat(resetter.ret);
+	expect_dto(_i ? client->recv_evd : client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->recv_evd);
+	expect_no_event(client->request_evd);
+	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
+static void post_recv_three(void *unused)
+{
+	(void)unused;
+	post_recv(client, 3, 0, 8, 0);
+}
+
+/* A reset has destroyed the queue pair, and makes the next one. */
+START_TEST(a_receive_is_flushed_while_there_is_no_queue_pair)
+{
+	client->thread_safe = true;
+	pair_connect(&pair);
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	race_call(RACE_GATE, client->ep, post_recv_three, NULL);
+	ck_dat(ep_reset(client->ep));
+	ck_assert(race_happened(RACE_GATE));
+	expect_dto(client->recv_evd, 3, DAT_DTO_ERR_FLUSHED);
+	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- while the connection ends, and nobody has asked for that ---- */
 
 /* The peer has disconnected, and a send is not flushed yet. */
@@ -1564,6 +1763,11 @@ static void add_post_limit_cases(void)
 	tcase_add_loop_test(cases, a_receive_posted_while_the_connection_ends_is_flushed, 0,
 			    2 * COUNT(ending_receives));
 	tcase_add_loop_test(cases, a_flush_spares_what_was_posted_after_a_reset, 0, 2);
+	tcase_add_loop_test(cases, a_request_that_meets_a_reset_is_refused, 0,
+			    REQUESTS_OF_A_LATE_THREAD);
+	tcase_add_loop_test(cases, a_receive_that_meets_a_reset_is_an_early_one, 0, 2);
+	tcase_add_loop_test(cases, a_reset_waits_for_a_post_that_is_under_way, 0, 2);
+	tcase_add_test(cases, a_receive_is_flushed_while_there_is_no_queue_pair);
 	tcase_add_loop_test(cases, a_request_without_memory_while_the_connection_ends_is_refused, 0,
 			    2);
 	tcase_add_loop_test(cases, a_request_that_is_refused_while_the_connection_ends_is_flushed,

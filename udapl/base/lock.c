@@ -35,6 +35,7 @@ void spin_wait(struct spinlock *lock)
 {
 	unsigned spins = 0;
 
+	race_reach(RACE_SPIN, lock);
 	do {
 		while (atomic_load_explicit(&lock->word, memory_order_relaxed)) {
 			if (++spins % SPINS_PER_YIELD != 0)

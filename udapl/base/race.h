@@ -37,6 +37,8 @@ enum race_point {
 	RACE_CLOSE,  /* IA; it is retired, its objects are about to be freed; none */
 	RACE_REQUEST, /* PSP or RSP; a request is visible, its event is not posted yet; ia->lock */
 	RACE_UNLOCK,  /* the name of a lock; it is about to be released */
+	RACE_SPIN,    /* a spinlock that another thread holds; it is waited for next; any */
+	RACE_POST,    /* EP; a post is about to take the lock of posts, if posts do; none */
 	/* the next three: ring; send_lock or recv_lock, if posts take them */
 	RACE_CLAIM,   /* the gate was open, the slot is filled and not claimed */
 	RACE_CLAIMED, /* it is claimed, and not posted yet */

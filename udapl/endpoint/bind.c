@@ -409,9 +409,22 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, struct binding *bi
 	return binding_is_zero_based(binding) ? BIND_TYPED : BIND_WINDOW;
 }
 
+/* Says why no bind can be posted, or TO_BE_FLUSHED, or PROCEED. The poster calls this. */
+static DAT_RETURN bind_request_judge(struct ep *ep, const struct rmr *rmr)
+{
+	DAT_RETURN ret = ep_request_judge(ep);
+
+	if (ret != PROCEED)
+		return ret;
+	if (ep->pz != rmr->pz) /* it was reset, modified and connected again meanwhile */
+		return DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
+	return ep_has_room(ep) ? PROCEED : NO_RESOURCE(MEMORY);
+}
+
 /*
- * Posts @binding in turn with other posts to the endpoint. If that fails, the binding is over.
- * *err becomes what the transport says, if the post comes so far. No lock is held.
+ * Posts @binding in turn with other posts to the endpoint. If that fails, or it is TO_BE_FLUSHED,
+ * the binding is over. *err becomes what the transport says, if the post comes so far. No lock is
+ * held.
  */
 static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 				       const struct bind_call *call, int *err)
@@ -421,10 +434,12 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 	struct tp_bind bind;
 	DAT_RETURN ret;
 
-	if (!ep_post_begin(ep)) {
+	ep_post_begin(ep);
+	ret = bind_request_judge(ep, rmr);
+	if (ret != PROCEED) {
 		ep_post_end(ep);
 		binding_discard(binding);
-		return NO_RESOURCE(MEMORY);
+		return ret;
 	}
 	spin_lock(&rmr->lock);
 	form = ep->sends.kept_back ? BIND_KEPT_BACK : bind_form_locked(rmr, binding, &bind);
@@ -491,7 +506,7 @@ static DAT_RETURN bind_complete_flushed(struct rmr *rmr, struct ep *ep, DAT_RMR_
 		.binding = &never_bound,
 		.kind = REQ_BIND,
 	};
-	DAT_RETURN ret = ep_complete_flushed(&req, ep->request_evd);
+	DAT_RETURN ret = ep_complete_flushed(&req);
 
 	if (ret == DAT_SUCCESS)
 		*context = 0;
@@ -508,6 +523,7 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_
 	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
+	DAT_COMPLETION_FLAGS ignored;
 	struct bind_call call;
 	DAT_EP_STATE state;
 	struct lmr *lmr;
@@ -526,23 +542,24 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_
 	state = ep_request_state(ep); /* read once: it may change meanwhile */
 	ret = bind_judge(rmr, lmr, priv, ep, state, flags);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED) {
+		ignored = ep_ignored_flags(flags, BIND_FLAGS, ep->attr.request_completion_flags);
+		ep_tell_ignored(flags, ignored);
 		call = (struct bind_call){
 			.triplet = triplet,
 			.priv = priv,
 			.zero_based = zero_based,
 			.ep = ep,
 			.cookie = cookie,
-			.flags = ep_effective_flags(flags, BIND_FLAGS,
-						    ep->attr.request_completion_flags),
+			.flags = (DAT_COMPLETION_FLAGS)(flags ^ ignored),
 			.context = context,
 		};
-		return bind_by_window_or_region(rmr, lmr, &call);
+		ret = bind_by_window_or_region(rmr, lmr, &call);
+	} else {
+		if (lmr)
+			obj_put(&lmr->obj);
+		ret = ret == DAT_SUCCESS ? TO_BE_FLUSHED : ret;
 	}
-	if (ret == DAT_SUCCESS)
-		ret = bind_complete_flushed(rmr, ep, cookie, context);
-	if (lmr)
-		obj_put(&lmr->obj);
-	return ret;
+	return ret == TO_BE_FLUSHED ? bind_complete_flushed(rmr, ep, cookie, context) : ret;
 }
 
 /* dat_rmr_bind in full, and a refusal leaves a line of the log. */

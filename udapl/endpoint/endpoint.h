@@ -131,9 +131,10 @@ struct ep {
 	 * other thread may post to it, and a post may go to the transport: send_gate says so of
 	 * requests, when it is connected, and recv_gate of receives, when it is connected, because
 	 * early receives take the slow path. EP_SHARED: so it is, but other threads may post, so a
-	 * post takes send_lock or recv_lock. With anything else a post takes the slow path. They
-	 * follow the state. An endpoint of datagrams, which is never connected, is open for
-	 * receives, and by values of its own for datagrams, so that other posts are refused.
+	 * post takes send_lock or recv_lock, and looks once more. With anything else a post takes
+	 * the slow path. They follow the state. An endpoint of datagrams, which is never connected,
+	 * is open for receives, and by values of its own for datagrams, so that other posts are
+	 * refused.
 	 */
 	_Atomic unsigned send_gate, recv_gate;
 	_Atomic unsigned state; /* DAT_EP_STATE; written under ia->lock */
@@ -280,15 +281,27 @@ void ep_marker_race(struct ep *ep, const struct ring *ring);
  */
 bool ep_flush_late_locked(struct ep *ep);
 
+/* What a post gets from the judgement of its endpoint's state, if that is disconnected. */
+#define TO_BE_FLUSHED ((DAT_RETURN)(DAT_CLASS_WARNING | 1))
+/* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
+#define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
+
 /*
- * A bind is a request like the others, posted from bind.c on a thread of the consumer. When
- * ep_post_begin says that there is room, or ring_has_room and the gate is open, ep_claim_bind takes
- * the next slot, and ep_posted checks the result of the post and returns that of the call.
- * ep_post_end follows ep_post_begin in any case: between the two the lock of the posts is held, if
- * they take one.
+ * A bind is a request like the others, posted from bind.c on a thread of the consumer. Between
+ * ep_post_begin and ep_post_end the lock of the posts is held, if they take one. When then the
+ * state lets it proceed, and there is room, or ring_has_room and the gate is open, ep_claim_bind
+ * takes the next slot, and ep_posted checks the result of the post and returns that of the call.
  */
-bool ep_post_begin(struct ep *ep);
+void ep_post_begin(struct ep *ep);
 void ep_post_end(struct ep *ep);
+/*
+ * Says why no request can be posted in the state of @ep, or TO_BE_FLUSHED, or PROCEED. The poster
+ * calls this: until ep_post_end no thread resets the endpoint. If the connection ends meanwhile,
+ * that flushes what is posted.
+ */
+DAT_RETURN ep_request_judge(const struct ep *ep);
+/* Says whether there is room in the ring of requests. The poster calls this. */
+bool ep_has_room(struct ep *ep);
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
 			  DAT_COMPLETION_FLAGS flags);
 DAT_RETURN ep_posted(struct ep *ep, int err);
@@ -297,17 +310,18 @@ DAT_RETURN ep_posted(struct ep *ep, int err);
  */
 DAT_EP_STATE ep_request_state(const struct ep *ep);
 /*
- * Completes @req at once as flushed on @evd, because its endpoint is disconnected. The poster calls
- * this, without ia->lock. Returns DAT_SUCCESS, or that there is no memory.
+ * Completes @req at once as flushed, because its endpoint is disconnected. No lock is held. Returns
+ * DAT_SUCCESS, or that there is no memory.
  */
-DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd);
+DAT_RETURN ep_complete_flushed(const struct req *req);
 /*
- * Returns those of @flags that have an effect: @plain ones, and UNSIGNALLED if the endpoint was
- * @configured so. Programs pass others, too, and every provider has ignored them; a line of the log
- * says so.
+ * Returns those of @flags that have no effect: all but @plain ones, and UNSIGNALLED if the endpoint
+ * was @configured so. Programs pass them, and every provider has ignored them.
  */
-DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
-					DAT_COMPLETION_FLAGS configured);
+DAT_COMPLETION_FLAGS ep_ignored_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+				      DAT_COMPLETION_FLAGS configured);
+/* Writes a line of the log that says so, if there are any. No lock of posts is held. */
+void ep_tell_ignored(DAT_COMPLETION_FLAGS flags, DAT_COMPLETION_FLAGS ignored);
 
 /*
  * Sets what follows from the attributes for posts. Nobody posts: the endpoint is made, or modified
@@ -319,6 +333,11 @@ void ep_init_posts(struct ep *ep);
  * closed: while it is open the limits do not change.
  */
 void ep_limit_reads(struct ep *ep);
+/*
+ * Returns when no post is under way that has found the endpoint connected, which it is not any
+ * more. The locks of posts are not held.
+ */
+void ep_await_posts(struct ep *ep);
 /* Says whether the endpoint is connected, may be any moment, or was. */
 bool ep_has_been_connected(const struct ep *ep);
 /*

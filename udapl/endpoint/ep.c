@@ -699,6 +699,7 @@ static DAT_RETURN reset_disconnected_relock(struct ep *ep)
 	DAT_RETURN ret;
 
 	assert_locked(&ia->lock);
+	ep_await_posts(ep); /* those that come later take the slow path */
 	if (ep->end.phase != PHASE_NONE || !ep_flush_locked(ep))
 		return NO_RESOURCE(MEMORY); /* for events that are not posted yet */
 	if (ep->srq && !evd_drain(ep->recv_evd))

@@ -56,9 +56,6 @@ void ep_quiesce_locked(struct ep *ep);
 	 DAT_COMPLETION_BARRIER_FENCE_FLAG)
 #define RDMA_FLAGS (DAT_COMPLETION_SUPPRESS_FLAG | DAT_COMPLETION_BARRIER_FENCE_FLAG)
 
-/* The status of a call with which nothing is wrong, so that it posts. No call returns it. */
-#define PROCEED ((DAT_RETURN)DAT_CLASS_WARNING)
-
 /* Claims the next slot for a request. There is room in the ring, and it was taken. */
 static ALWAYS_INLINE struct req *ep_claim_request(struct ep *ep, enum req_kind kind, DAT_VLEN size,
 						  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags)
@@ -113,19 +110,24 @@ static ALWAYS_INLINE void posting_end(const struct posting *posting)
 		ep_request_cancelled(posting->ep, posting->open);
 }
 
+/*
+ * In post.c: takes the room of one request in its ring. Returns PROCEED, or what the call does. The
+ * poster calls this.
+ */
+DAT_RETURN ep_take_room(struct ep *ep);
+
 #if DAT_EDITION == 2
 /*
  * These are in post.c, for requests of extensions, whose posts go the way of the others. Between
- * ep_post_begin and ep_post_end the poster claims a slot, and ends with ep_request_posted.
+ * ep_post_begin and ep_post_end the poster judges the request, claims a slot, and ends with
+ * ep_request_posted.
  *
- * Says why a request can't be posted in the state of @ep, or PROCEED; DAT_SUCCESS: it was completed
- * as flushed. No lock is held.
+ * Ends a call of which the post was judged so, and not made: completes it as flushed, or writes the
+ * line of a post that is refused. Returns what the call does. No lock is held.
  */
-DAT_RETURN ep_request_judge(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie);
-/* Writes the line of a post that is refused with @ret, and returns that. */
-DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
-			      DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
+DAT_RETURN ep_not_posted(DAT_RETURN judged, enum req_kind kind, struct ep *ep, DAT_COUNT nseg,
+			 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			 const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags);
 /*
  * Says what is wrong with the segments of a request that may have @max of them, or PROCEED. *size
  * is the sum of their lengths. They are the arguments 2 and 3 of its call.

@@ -70,17 +70,35 @@ static DAT_RETURN atomic_judge(const struct ep *ep, const DAT_LMR_TRIPLET *iov,
 	return PROCEED;
 }
 
+/* As request_judge of post.c. */
 static DAT_RETURN extended_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-				 const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				 const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+				 const DAT_LMR_TRIPLET *iov, const DAT_RMR_TRIPLET *remote,
+				 DAT_VLEN *size)
 {
-	DAT_RETURN ret;
+	DAT_RETURN ret = kind == REQ_WRITE_IMMED ? write_judge(ep, nseg, iov, remote, size)
+						 : atomic_judge(ep, iov, remote, size);
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
-		return BAD_HANDLE(EP);
-	ret = kind == REQ_WRITE_IMMED ? write_judge(ep, nseg, iov, remote, size)
-				      : atomic_judge(ep, iov, remote, size);
-	return ret == PROCEED ? ep_request_judge(ep, kind, cookie) : ret;
+	if (ret == PROCEED)
+		ret = ep_request_judge(ep);
+	return ret == PROCEED ? ep_take_room(ep) : ret;
+}
+
+/* Posts a request for which extended_judge has said PROCEED. */
+static DAT_RETURN extended_post_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+				     const DAT_LMR_TRIPLET *iov, DAT_VLEN size,
+				     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				     const struct extra *extra, DAT_COMPLETION_FLAGS flags)
+{
+	const unsigned nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
+	const unsigned post_flags = ep_request_flags(ep, flags);
+	struct req *req = extended_claim(ep, kind, size, cookie, flags);
+
+	if (ep->sends.kept_back)
+		return ep_posted(ep, -ENOTCONN);
+	return ep_request_posted(ep,
+				 post_extended(ep, req, ep->sends.sges, nsge, nsge ? remote : NULL,
+					       extra, post_flags),
+				 nsge, EP_OPEN);
 }
 
 static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
@@ -90,34 +108,22 @@ static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_
 {
 	CANCEL_FORBIDDEN;
 	const unsigned plain = kind == REQ_WRITE_IMMED ? SEND_FLAGS : RDMA_FLAGS;
-	struct req *req;
-	DAT_RETURN ret;
+	DAT_COMPLETION_FLAGS ignored;
+	DAT_RETURN judged, ret;
 	DAT_VLEN size;
-	unsigned nsge, post_flags;
-	bool full;
 
-	ret = extended_judge(ep, kind, nseg, iov, cookie, remote, &size);
-	if (ret == DAT_SUCCESS) /* it was flushed */
-		return ret;
-	if (ret != PROCEED)
-		return ep_request_refused(ret, kind, ep, nseg, iov, remote, flags);
-	flags = ep_effective_flags(flags, plain, ep->attr.request_completion_flags);
-	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
-	if (!full) {
-		nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
-		post_flags = ep_request_flags(ep, flags);
-		req = extended_claim(ep, kind, size, cookie, flags);
-		ret = ep->sends.kept_back
-			      ? ep_posted(ep, -ENOTCONN)
-			      : ep_request_posted(ep,
-						  post_extended(ep, req, ep->sends.sges, nsge,
-								nsge ? remote : NULL, extra,
-								post_flags),
-						  nsge, EP_OPEN);
-	}
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
+		return ep_not_posted(BAD_HANDLE(EP), kind, ep, nseg, iov, cookie, remote, flags);
+	ignored = ep_ignored_flags(flags, plain, ep->attr.request_completion_flags);
+	ep_post_begin(ep);
+	judged = ret = extended_judge(ep, kind, nseg, iov, remote, &size);
+	if (judged == PROCEED)
+		ret = extended_post_slow(ep, kind, nseg, iov, size, cookie, remote, extra,
+					 (DAT_COMPLETION_FLAGS)(flags ^ ignored));
 	ep_post_end(ep);
-	if (full)
-		return ep_request_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
+	if (judged != PROCEED)
+		return ep_not_posted(judged, kind, ep, nseg, iov, cookie, remote, flags);
+	ep_tell_ignored(flags, ignored);
 	return ret;
 }
 
@@ -143,15 +149,14 @@ static ALWAYS_INLINE int extended_fast(struct ep *ep, unsigned open, struct tp_q
 }
 
 /* Says whether the fast path takes the operation, as far as its operands tell. */
-static ALWAYS_INLINE bool is_fast(const struct ep *ep, enum req_kind kind,
-				  const DAT_LMR_TRIPLET *iov, const DAT_RMR_TRIPLET *remote)
+static ALWAYS_INLINE bool is_fast(enum req_kind kind, const DAT_LMR_TRIPLET *iov,
+				  const DAT_RMR_TRIPLET *remote)
 {
 	if (unlikely(!iov) || unlikely(!remote))
 		return false;
 	if (kind == REQ_WRITE_IMMED)
 		return true;
 	return likely(iov->segment_length == ATOMIC_SIZE) &&
-	       likely(ep->atomic_size == ATOMIC_SIZE) &&
 	       likely(tp_remote_address(remote) % ATOMIC_SIZE == 0);
 }
 
@@ -161,16 +166,20 @@ static ALWAYS_INLINE DAT_RETURN extended_post(struct ep *ep, enum req_kind kind,
 					      const DAT_RMR_TRIPLET *remote,
 					      const struct extra *extra)
 {
-	struct tp_taken taken = { .sges = ep->sends.sges, .last = (DAT_VLEN)-1 };
+	struct tp_taken taken = { .last = (DAT_VLEN)-1 };
 	const DAT_VLEN *limit = kind == REQ_WRITE_IMMED ? &ep->immed_limit : &ep->atomic_size;
 	struct tp_qp *qp;
 	struct req *req;
 	DAT_RETURN ret;
 
-	if (unlikely(!is_fast(ep, kind, iov, remote)))
+	if (unlikely(!is_fast(kind, iov, remote)))
 		goto slow;
+	race_reach(RACE_POST, ep);
 	if (open == EP_SHARED)
 		spin_lock(&ep->send_lock);
+	if (open == EP_SHARED && unlikely(gate_value(&ep->send_gate) != open))
+		goto unlock;
+	taken.sges = ep->sends.sges;
 	qp = ep->qp;
 	if (unlikely(!tp_take_segment(qp, TP_WRITE, 0, 1, iov, &taken)))
 		goto unlock;
@@ -279,45 +288,52 @@ static DAT_RETURN datagram_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TR
 		return ret;
 	if (!way)
 		return BAD_ARG(4);
-	return ep->qp ? PROCEED : BAD_STATE(EP_NOTREADY);
+	return ep->qp ? ep_take_room(ep) : BAD_STATE(EP_NOTREADY);
 }
 
-/* Each send is signalled: of a suppressed one the completion is no event. */
+/*
+ * Posts a datagram for which datagram_judge has said PROCEED. Each is signalled: of a suppressed
+ * one the completion is no event.
+ */
+static DAT_RETURN datagram_post_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				     DAT_VLEN size, const struct tp_ah *way, DAT_DTO_COOKIE cookie,
+				     DAT_COMPLETION_FLAGS flags)
+{
+	const bool solicit = flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG;
+	const unsigned nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
+	struct req *req = extended_claim(ep, REQ_SEND_UD, size, cookie, flags);
+
+	return ep_request_posted(ep,
+				 tp_post_datagram(ep->qp, req, ep->sends.sges, nsge, (uint32_t)size,
+						  way,
+						  TP_POST_SIGNAL | (solicit ? TP_POST_SOLICIT : 0)),
+				 nsge, EP_DATAGRAM_OPEN);
+}
+
 static NOINLINE DAT_RETURN datagram_slow(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 					 const DAT_IB_ADDR_HANDLE *ah, DAT_DTO_COOKIE cookie,
 					 DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
-	unsigned nsge, post_flags = TP_POST_SIGNAL;
+	DAT_COMPLETION_FLAGS ignored;
 	const struct tp_ah *way;
-	struct req *req;
-	DAT_RETURN ret;
+	DAT_RETURN judged, ret;
 	DAT_VLEN size;
-	bool full;
 
 	ret = ep_datagrams_judge(ep);
 	if (ret != DAT_SUCCESS)
-		return ep_request_refused(ret, REQ_SEND_UD, ep, nseg, iov, NULL, flags);
+		return ep_not_posted(ret, REQ_SEND_UD, ep, nseg, iov, cookie, NULL, flags);
 	way = datagram_way(ep, ah);
-	ret = datagram_judge(ep, nseg, iov, way, &size);
-	if (ret != PROCEED)
-		return ep_request_refused(ret, REQ_SEND_UD, ep, nseg, iov, NULL, flags);
-	flags = ep_effective_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
-	if (flags & DAT_COMPLETION_SOLICITED_WAIT_FLAG)
-		post_flags |= TP_POST_SOLICIT;
-	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
-	if (!full) {
-		nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
-		req = extended_claim(ep, REQ_SEND_UD, size, cookie, flags);
-		ret = ep_request_posted(ep,
-					tp_post_datagram(ep->qp, req, ep->sends.sges, nsge,
-							 (uint32_t)size, way, post_flags),
-					nsge, EP_DATAGRAM_OPEN);
-	}
+	ignored = ep_ignored_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
+	ep_post_begin(ep);
+	judged = ret = datagram_judge(ep, nseg, iov, way, &size);
+	if (judged == PROCEED)
+		ret = datagram_post_slow(ep, nseg, iov, size, way, cookie,
+					 (DAT_COMPLETION_FLAGS)(flags ^ ignored));
 	ep_post_end(ep);
-	if (full)
-		return ep_request_refused(NO_RESOURCE(MEMORY), REQ_SEND_UD, ep, nseg, iov, NULL,
-					  flags);
+	if (judged != PROCEED)
+		return ep_not_posted(judged, REQ_SEND_UD, ep, nseg, iov, cookie, NULL, flags);
+	ep_tell_ignored(flags, ignored);
 	return ret;
 }
 

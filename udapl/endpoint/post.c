@@ -15,7 +15,9 @@
  *
  * Every post claims a slot of its ring, calls the transport, and looks at the gate again: if the
  * connection ended meanwhile its end may have missed the claim, so work for the service thread
- * flushes late posts.
+ * flushes late posts. Where threads share an endpoint another one may even have reset it by then:
+ * so a post looks once more, or judges the state, with the lock of posts held, and a reset waits
+ * for posts that are under way.
  */
 #include <errno.h>
 #include <string.h>
@@ -100,7 +102,7 @@ static bool segments_sum(const DAT_LMR_TRIPLET *iov, unsigned nseg, DAT_VLEN *si
  * It takes ia->lock, so that the request comes after all that was flushed at the end of the
  * connection. If another thread has reset the endpoint meanwhile, that was flushed, too.
  */
-DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
+DAT_RETURN ep_complete_flushed(const struct req *req)
 {
 	struct ep *ep = req->ring->ep;
 	struct ia *ia = ep->obj.ia;
@@ -110,42 +112,31 @@ DAT_RETURN ep_complete_flushed(const struct req *req, struct evd *evd)
 	mutex_lock(&ia->lock);
 	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED && !ep->renews_qp)
 		ok = ep_flush_late_locked(ep);
-	ok = ok && evd_post_flushed(evd, req);
+	ok = ok && evd_post_flushed(req->ring == &ep->recvs ? ep->recv_evd : ep->request_evd, req);
 	mutex_unlock(&ia->lock);
 	return ok ? DAT_SUCCESS : NO_RESOURCE(MEMORY);
 }
 
-static DAT_RETURN dto_complete_flushed(struct ring *ring, enum req_kind kind, struct evd *evd,
-				       DAT_DTO_COOKIE cookie)
+static DAT_RETURN dto_complete_flushed(struct ring *ring, enum req_kind kind, DAT_DTO_COOKIE cookie)
 {
 	const struct req req = { .cookie = cookie, .ring = ring, .kind = (uint16_t)kind };
 
-	return ep_complete_flushed(&req, evd);
+	return ep_complete_flushed(&req);
 }
 
-/* Returns those of the flags that have no effect: see ep_effective_flags. */
-static DAT_COMPLETION_FLAGS ignored_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
-					  DAT_COMPLETION_FLAGS configured)
+DAT_COMPLETION_FLAGS ep_ignored_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
+				      DAT_COMPLETION_FLAGS configured)
 {
 	const unsigned effective = plain | (configured & DAT_COMPLETION_UNSIGNALLED_FLAG);
 
 	return (DAT_COMPLETION_FLAGS)(flags & ~effective);
 }
 
-static void tell_ignored(DAT_COMPLETION_FLAGS flags, DAT_COMPLETION_FLAGS ignored)
+void ep_tell_ignored(DAT_COMPLETION_FLAGS flags, DAT_COMPLETION_FLAGS ignored)
 {
 	if (ignored)
 		log_to(LOG_DTO, "post: of the flags %#x, %#x are ignored", (unsigned)flags,
 		       (unsigned)ignored);
-}
-
-DAT_COMPLETION_FLAGS ep_effective_flags(DAT_COMPLETION_FLAGS flags, unsigned plain,
-					DAT_COMPLETION_FLAGS configured)
-{
-	const DAT_COMPLETION_FLAGS ignored = ignored_flags(flags, plain, configured);
-
-	tell_ignored(flags, ignored);
-	return (DAT_COMPLETION_FLAGS)(flags ^ ignored);
 }
 
 /*
@@ -193,7 +184,19 @@ static COLD DAT_RETURN post_refused(DAT_RETURN ret, enum req_kind kind, const st
 		       (unsigned)flags);
 }
 
-static DAT_RETURN request_state_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie)
+/* Ends a call of which the post was judged so, and not made. No lock is held. */
+static COLD DAT_RETURN not_posted(DAT_RETURN judged, enum req_kind kind, struct ep *ep,
+				  DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+				  const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
+{
+	if (judged == TO_BE_FLUSHED)
+		judged = dto_complete_flushed(kind == REQ_RECV ? &ep->recvs : &ep->sends, kind,
+					      cookie);
+	return judged == DAT_SUCCESS ? judged
+				     : post_refused(judged, kind, ep, nseg, iov, remote, flags);
+}
+
+DAT_RETURN ep_request_judge(const struct ep *ep)
 {
 	DAT_EP_STATE state = ep_request_state(ep); /* read once: it may change meanwhile */
 
@@ -201,7 +204,7 @@ static DAT_RETURN request_state_refused(struct ep *ep, enum req_kind kind, DAT_D
 	case DAT_EP_STATE_CONNECTED:
 		return PROCEED;
 	case DAT_EP_STATE_DISCONNECTED:
-		return dto_complete_flushed(&ep->sends, kind, ep->request_evd, cookie);
+		return TO_BE_FLUSHED;
 	default:
 		return status_of_ep_state(state);
 	}
@@ -231,16 +234,18 @@ static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind k
 	return kind == REQ_READ ? ep->fast_read_segments : max_segments(ep, kind);
 }
 
-/* Says what is wrong with a request, but for its segments, or PROCEED. */
-static DAT_RETURN request_refused(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie,
+/* Says what is wrong with a request, but for its segments; or TO_BE_FLUSHED, or PROCEED. */
+static DAT_RETURN request_refused(const struct ep *ep, enum req_kind kind,
 				  const DAT_RMR_TRIPLET *remote)
 {
+	DAT_RETURN ret;
+
 	if (kind != REQ_SEND && !remote)
 		return BAD_ARG(5);
-	if (kind == REQ_READ && ep_request_state(ep) == DAT_EP_STATE_CONNECTED &&
-	    ep->attr.max_rdma_read_out == 0)
+	ret = ep_request_judge(ep);
+	if (ret == PROCEED && kind == REQ_READ && ep->attr.max_rdma_read_out == 0)
 		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return request_state_refused(ep, kind, cookie);
+	return ret;
 }
 
 static bool is_disconnecting(const struct ep *ep)
@@ -360,18 +365,18 @@ static ALWAYS_INLINE DAT_RETURN segments_judge(const struct ep *ep, DAT_COUNT ns
 }
 
 /*
- * Says what is wrong with a request, or PROCEED. *size is the sum of the lengths of its segments.
+ * Says what is wrong with a request, or TO_BE_FLUSHED; or PROCEED: then it has a slot. *size is the
+ * sum of the lengths of its segments.
  */
 static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
-				const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
-				const DAT_RMR_TRIPLET *remote, DAT_VLEN *size)
+				const DAT_LMR_TRIPLET *iov, const DAT_RMR_TRIPLET *remote,
+				DAT_VLEN *size)
 {
-	DAT_RETURN ret;
+	DAT_RETURN ret = segments_judge(ep, nseg, max_segments(ep, kind), iov, size);
 
-	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
-		return BAD_HANDLE(EP);
-	ret = segments_judge(ep, nseg, max_segments(ep, kind), iov, size);
-	return ret == PROCEED ? request_refused(ep, kind, cookie, remote) : ret;
+	if (ret == PROCEED)
+		ret = request_refused(ep, kind, remote);
+	return ret == PROCEED ? ep_take_room(ep) : ret;
 }
 
 /*
@@ -514,17 +519,37 @@ static bool ring_make_room(struct ring *ring, struct evd *evd)
 	return likely(ring_has_room(ring)) || ring_poll_room(ring, evd);
 }
 
-bool ep_post_begin(struct ep *ep)
+bool ep_has_room(struct ep *ep)
 {
+	return ring_make_room(&ep->sends, ep->request_evd);
+}
+
+DAT_RETURN ep_take_room(struct ep *ep)
+{
+	return ep_has_room(ep) && ring_take_room(&ep->sends) ? PROCEED : NO_RESOURCE(MEMORY);
+}
+
+void ep_post_begin(struct ep *ep)
+{
+	race_reach(RACE_POST, ep);
 	if (ep->thread_safe)
 		spin_lock(&ep->send_lock);
-	return ring_make_room(&ep->sends, ep->request_evd);
 }
 
 void ep_post_end(struct ep *ep)
 {
 	if (ep->thread_safe)
 		spin_unlock(&ep->send_lock);
+}
+
+void ep_await_posts(struct ep *ep)
+{
+	if (!ep->thread_safe)
+		return;
+	spin_lock(&ep->send_lock);
+	spin_unlock(&ep->send_lock);
+	spin_lock(&ep->recv_lock);
+	spin_unlock(&ep->recv_lock);
 }
 
 struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE cookie,
@@ -539,42 +564,49 @@ struct req *ep_claim_bind(struct ep *ep, struct binding *binding, DAT_RMR_COOKIE
 	return req;
 }
 
+/* Posts a request for which request_judge has said PROCEED. */
+static DAT_RETURN request_post_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
+				    const DAT_LMR_TRIPLET *iov, DAT_VLEN size,
+				    DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
+				    DAT_COMPLETION_FLAGS flags)
+{
+	const unsigned nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
+	const bool split = nsge > fast_segments(ep, kind);
+	const unsigned post_flags = request_post_flags(ep, kind, flags);
+	struct req *req = ep_claim_request(ep, kind, size, cookie, flags);
+
+	if (ep->sends.kept_back)
+		return request_failed(ep, -ENOTCONN);
+	return request_posted(ep,
+			      request_to_transport(ep, kind, req, nsge, split, remote, post_flags),
+			      nsge, EP_OPEN);
+}
+
+/* To flush and to log is not for spinlocks. */
 static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_COUNT nseg,
 					const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
-	struct req *req;
-	DAT_RETURN ret;
+	DAT_COMPLETION_FLAGS ignored, effective;
+	DAT_RETURN judged, ret;
 	DAT_VLEN size;
-	unsigned nsge, post_flags;
-	bool split, full;
 
-	ret = request_judge(ep, kind, nseg, iov, cookie, remote, &size);
-	if (ret == DAT_SUCCESS) /* it was flushed */
-		return ret;
-	if (ret != PROCEED)
-		return post_refused(ret, kind, ep, nseg, iov, remote, flags);
-	flags = ep_effective_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
+	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
+		return post_refused(BAD_HANDLE(EP), kind, ep, nseg, iov, remote, flags);
+	ignored = ep_ignored_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
 				   ep->attr.request_completion_flags);
+	effective = (DAT_COMPLETION_FLAGS)(flags ^ ignored);
 	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
-		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
-	full = !ep_post_begin(ep) || !ring_take_room(&ep->sends);
-	if (!full) {
-		nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
-		split = nsge > fast_segments(ep, kind);
-		post_flags = request_post_flags(ep, kind, flags);
-		req = ep_claim_request(ep, kind, size, cookie, flags);
-		ret = ep->sends.kept_back
-			      ? request_failed(ep, -ENOTCONN)
-			      : request_posted(ep,
-					       request_to_transport(ep, kind, req, nsge, split,
-								    remote, post_flags),
-					       nsge, EP_OPEN);
-	}
+		effective &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
+	ep_post_begin(ep);
+	judged = ret = request_judge(ep, kind, nseg, iov, remote, &size);
+	if (judged == PROCEED)
+		ret = request_post_slow(ep, kind, nseg, iov, size, cookie, remote, effective);
 	ep_post_end(ep);
-	if (full)
-		return post_refused(NO_RESOURCE(MEMORY), kind, ep, nseg, iov, remote, flags);
+	if (judged != PROCEED)
+		return not_posted(judged, kind, ep, nseg, iov, cookie, remote, flags);
+	ep_tell_ignored(flags, ignored);
 	return ret;
 }
 
@@ -584,7 +616,7 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 					     DAT_DTO_COOKIE cookie, const DAT_RMR_TRIPLET *remote,
 					     DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_taken taken = { .sges = ep->sends.sges };
+	struct tp_taken taken;
 	struct tp_qp *qp;
 	unsigned post_flags = TP_POST_SIGNAL;
 	struct req *req;
@@ -592,14 +624,18 @@ static ALWAYS_INLINE DAT_RETURN request_post(struct ep *ep, enum req_kind kind, 
 
 	if (unlikely(!iov))
 		goto slow;
-	if (unlikely(nseg > FEW_SEGMENTS && nseg > fast_segments(ep, kind)))
-		goto slow;
-	if (unlikely(flags & ep->slow_flags[kind]))
-		goto slow;
 	if (kind != REQ_SEND && unlikely(!remote))
 		goto slow;
+	race_reach(RACE_POST, ep);
 	if (open == EP_SHARED)
 		spin_lock(&ep->send_lock);
+	if (open == EP_SHARED && unlikely(gate_value(&ep->send_gate) != open))
+		goto unlock;
+	if (unlikely(nseg > FEW_SEGMENTS && nseg > fast_segments(ep, kind)))
+		goto unlock;
+	if (unlikely(flags & ep->slow_flags[kind]))
+		goto unlock;
+	taken.sges = ep->sends.sges;
 	qp = ep->qp;
 	if (unlikely(!segments_take(qp, post_of(kind), iov, nseg,
 				    &ep->limits[kind][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
@@ -674,9 +710,6 @@ static bool receive_is_early(const struct ep *ep)
 	return !ep_has_been_connected(ep) && !ep_has_datagrams(ep);
 }
 
-/* What a receive gets from receive_judge on an endpoint that is disconnected. */
-#define TO_BE_FLUSHED ((DAT_RETURN)(DAT_CLASS_WARNING | 1))
-
 /*
  * Says what is wrong with a receive, or TO_BE_FLUSHED; or PROCEED: then it has a slot, and if it is
  * @early, there is memory to remember it.
@@ -692,10 +725,10 @@ static DAT_RETURN receive_judge(struct ep *ep, bool early, DAT_COUNT nseg,
 		return BAD_ARG(2);
 	if ((nseg && !iov) || !segments_sum(iov, (unsigned)nseg, &size))
 		return BAD_ARG(3);
+	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED) /* and a reset may have taken the QP */
+		return TO_BE_FLUSHED;
 	if (!ep->qp)
 		return BAD_STATE(EP_NOTREADY);
-	if (ep_state(ep) == DAT_EP_STATE_DISCONNECTED)
-		return TO_BE_FLUSHED;
 	if ((early && !ep_room_to_remember(ep)) || !ring_make_room(&ep->recvs, ep->recv_evd) ||
 	    !ring_take_room(&ep->recvs))
 		return NO_RESOURCE(MEMORY);
@@ -730,33 +763,31 @@ static NOINLINE DAT_RETURN receive_slow(struct ep *ep, DAT_COUNT nseg, const DAT
 {
 	CANCEL_FORBIDDEN;
 	DAT_COMPLETION_FLAGS ignored = 0;
-	bool early, locked, refused;
-	DAT_RETURN ret;
+	DAT_RETURN judged, ret;
+	bool early, locked;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP))
 		return post_refused(BAD_HANDLE(EP), REQ_RECV, ep, nseg, iov, NULL, flags);
 	early = receive_is_early(ep);
 	locked = ep->thread_safe || early;
+	race_reach(RACE_POST, ep);
 	if (locked)
 		spin_lock(&ep->recv_lock);
 	ep->posts_early = early;
 	early = receive_is_early(ep); /* another thread may have reset it meanwhile */
-	ret = receive_judge(ep, early, nseg, iov);
-	refused = ret != PROCEED;
-	if (!refused) {
-		ignored = ignored_flags(flags, 0, ep->attr.recv_completion_flags);
+	judged = ret = receive_judge(ep, early, nseg, iov);
+	if (judged == PROCEED) {
+		ignored = ep_ignored_flags(flags, 0, ep->attr.recv_completion_flags);
 		ret = receive_post_slow(ep, early, nseg, iov, cookie,
 					(DAT_COMPLETION_FLAGS)(flags ^ ignored));
 	}
 	ep->posts_early = false;
 	if (locked)
 		spin_unlock(&ep->recv_lock);
-	tell_ignored(flags, ignored);
-	if (ret == TO_BE_FLUSHED)
-		ret = dto_complete_flushed(&ep->recvs, REQ_RECV, ep->recv_evd, cookie);
-	return refused && ret != DAT_SUCCESS
-		       ? post_refused(ret, REQ_RECV, ep, nseg, iov, NULL, flags)
-		       : ret;
+	if (judged != PROCEED)
+		return not_posted(judged, REQ_RECV, ep, nseg, iov, cookie, NULL, flags);
+	ep_tell_ignored(flags, ignored);
+	return ret;
 }
 
 /*
@@ -767,19 +798,23 @@ static ALWAYS_INLINE DAT_RETURN receive_post(struct ep *ep, unsigned open, unsig
 					     const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
 					     DAT_COMPLETION_FLAGS flags)
 {
-	struct tp_taken taken = { .sges = ep->recvs.sges };
+	struct tp_taken taken;
 	struct tp_qp *qp;
 	struct req *req;
 	DAT_RETURN ret;
 
 	if (unlikely(!iov))
 		goto slow;
-	if (unlikely(nseg > FEW_SEGMENTS && nseg > max_segments(ep, REQ_RECV)))
-		goto slow;
-	if (unlikely(flags & ep->slow_flags[REQ_RECV]))
-		goto slow;
+	race_reach(RACE_POST, ep);
 	if (open == EP_SHARED)
 		spin_lock(&ep->recv_lock);
+	if (open == EP_SHARED && unlikely(gate_value(&ep->recv_gate) != open))
+		goto unlock;
+	if (unlikely(nseg > FEW_SEGMENTS && nseg > max_segments(ep, REQ_RECV)))
+		goto unlock;
+	if (unlikely(flags & ep->slow_flags[REQ_RECV]))
+		goto unlock;
+	taken.sges = ep->recvs.sges;
 	qp = ep->qp;
 	if (unlikely(!segments_take(qp, TP_RECV, iov, nseg,
 				    &ep->limits[REQ_RECV][nseg > FEW_SEGMENTS ? 1 : nseg], &taken)))
@@ -801,16 +836,11 @@ slow:
 /* ---- for requests of extensions ---- */
 
 #if DAT_EDITION == 2
-DAT_RETURN ep_request_judge(struct ep *ep, enum req_kind kind, DAT_DTO_COOKIE cookie)
+COLD DAT_RETURN ep_not_posted(DAT_RETURN judged, enum req_kind kind, struct ep *ep, DAT_COUNT nseg,
+			      const DAT_LMR_TRIPLET *iov, DAT_DTO_COOKIE cookie,
+			      const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
-	return request_state_refused(ep, kind, cookie);
-}
-
-COLD DAT_RETURN ep_request_refused(DAT_RETURN ret, enum req_kind kind, const struct ep *ep,
-				   DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-				   const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
-{
-	return post_refused(ret, kind, ep, nseg, iov, remote, flags);
+	return not_posted(judged, kind, ep, nseg, iov, cookie, remote, flags);
 }
 
 DAT_RETURN ep_segments_judge(const struct ep *ep, DAT_COUNT nseg, DAT_COUNT max,
@@ -900,6 +930,8 @@ static ALWAYS_INLINE unsigned post_gate(const struct ep *ep, enum req_kind kind)
 	}                                                                                          \
 	INSTANCE(call##_shared_many)                                                               \
 	{                                                                                          \
+		if (unlikely(nseg <= 0))                                                           \
+			return post_slow(kind, WITH(ep, nseg, flags));                             \
 		return post(kind, EP_SHARED, WITH(ep, nseg, flags));                               \
 	}                                                                                          \
 	INSTANCE(call##_shared_four)                                                               \
@@ -910,7 +942,7 @@ static ALWAYS_INLINE unsigned post_gate(const struct ep *ep, enum req_kind kind)
 	}                                                                                          \
 	INSTANCE(call##_shared)                                                                    \
 	{                                                                                          \
-		if (unlikely(post_gate(ep, kind) != EP_SHARED || nseg <= 0))                       \
+		if (unlikely(post_gate(ep, kind) != EP_SHARED))                                    \
 			return post_slow(kind, WITH(ep, nseg, flags));                             \
 		if (likely(nseg == 1))                                                             \
 			return post(kind, EP_SHARED, WITH(LATE_COPY(ep), 1, flags));               \

@@ -3,45 +3,71 @@
  * dat_ep_post_send_with_invalidate of DAT 2.0: a send that ends a window of the peer. It is a
  * request of the kind REQ_SEND, but only the slow path posts it.
  */
+#include <errno.h>
+
 #include "base/refuse.h"
 #include "ep.h"
 
-/* Says what is wrong with the call, or PROCEED. *size is the sum of the lengths of its segments. */
-static DAT_RETURN invalidate_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
-				   DAT_DTO_COOKIE cookie, DAT_BOOLEAN invalidate, DAT_VLEN *size)
+/* Says what is wrong with the call, but for its request, or PROCEED. */
+static DAT_RETURN call_judge(const struct ep *ep, DAT_BOOLEAN invalidate)
 {
-	DAT_RETURN ret;
-
 	if (!obj_readable(ep) || !obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return BAD_HANDLE(EP);
 	if (invalidate != DAT_TRUE)
 		return BAD_ARG(6);
 	if (!(ep->obj.ia->attr->caps & TP_CAP_INVALIDATE))
 		return DAT_ERROR(DAT_MODEL_NOT_SUPPORTED, DAT_NO_SUBTYPE);
-	ret = ep_segments_judge(ep, nseg, ep->attr.max_request_iov, iov, size);
-	return ret == PROCEED ? ep_request_judge(ep, REQ_SEND, cookie) : ret;
+	return PROCEED;
 }
 
-/* Returns PROCEED if the ring is full. */
-static DAT_RETURN invalidate_post(struct ep *ep, unsigned nseg, const DAT_LMR_TRIPLET *iov,
+/* As request_judge of post.c. */
+static DAT_RETURN invalidate_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				   DAT_VLEN *size)
+{
+	DAT_RETURN ret = ep_segments_judge(ep, nseg, ep->attr.max_request_iov, iov, size);
+
+	if (ret == PROCEED)
+		ret = ep_request_judge(ep);
+	return ret == PROCEED ? ep_take_room(ep) : ret;
+}
+
+/* Posts a request for which invalidate_judge has said PROCEED. */
+static DAT_RETURN invalidate_post(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
 				  DAT_VLEN size, DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
 				  DAT_RMR_CONTEXT context)
 {
-	DAT_RETURN ret = PROCEED;
-	unsigned nsge, post_flags;
-	struct req *req;
-	int result;
+	const unsigned nsge = ep_segments_convert(ep, iov, (unsigned)nseg, size);
+	const unsigned post_flags = ep_request_flags(ep, flags);
+	struct req *req = ep_claim_request(ep, REQ_SEND, size, cookie, flags);
 
-	if (ep_post_begin(ep) && ring_take_room(&ep->sends)) {
-		nsge = ep_segments_convert(ep, iov, nseg, size);
-		post_flags = ep_request_flags(ep, flags);
-		req = ep_claim_request(ep, REQ_SEND, size, cookie, flags);
-		result = tp_post_send_invalidate(ep->qp, req, ep->sends.sges, nsge, (uint32_t)size,
-						 context, post_flags);
-		ret = ep_request_posted(ep, result, nsge, EP_OPEN);
-	}
+	if (ep->sends.kept_back)
+		return ep_posted(ep, -ENOTCONN);
+	return ep_request_posted(ep,
+				 tp_post_send_invalidate(ep->qp, req, ep->sends.sges, nsge,
+							 (uint32_t)size, context, post_flags),
+				 nsge, EP_OPEN);
+}
+
+/* Judges the request, and posts it or completes it as flushed. */
+static DAT_RETURN invalidate_make(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_TRIPLET *iov,
+				  DAT_DTO_COOKIE cookie, DAT_COMPLETION_FLAGS flags,
+				  DAT_RMR_CONTEXT context)
+{
+	const struct req flushed = { .cookie = cookie, .ring = &ep->sends, .kind = REQ_SEND };
+	const DAT_COMPLETION_FLAGS ignored = ep_ignored_flags(flags, SEND_FLAGS,
+							      ep->attr.request_completion_flags);
+	DAT_RETURN judged, ret;
+	DAT_VLEN size;
+
+	ep_post_begin(ep);
+	judged = ret = invalidate_judge(ep, nseg, iov, &size);
+	if (judged == PROCEED)
+		ret = invalidate_post(ep, nseg, iov, size, cookie,
+				      (DAT_COMPLETION_FLAGS)(flags ^ ignored), context);
 	ep_post_end(ep);
-	return ret;
+	if (judged == PROCEED)
+		ep_tell_ignored(flags, ignored);
+	return judged == TO_BE_FLUSHED ? ep_complete_flushed(&flushed) : ret;
 }
 
 static COLD DAT_RETURN invalidate_send(DAT_EP_HANDLE handle, DAT_COUNT nseg,
@@ -50,21 +76,12 @@ static COLD DAT_RETURN invalidate_send(DAT_EP_HANDLE handle, DAT_COUNT nseg,
 				       DAT_RMR_CONTEXT context)
 {
 	CANCEL_FORBIDDEN;
-	struct ep *ep = handle;
-	DAT_COMPLETION_FLAGS effective;
-	DAT_RETURN ret;
-	DAT_VLEN size;
+	DAT_RETURN ret = call_judge(handle, invalidate);
 
-	ret = invalidate_judge(ep, nseg, iov, cookie, invalidate, &size);
-	if (ret == PROCEED) {
-		effective = ep_effective_flags(flags, SEND_FLAGS,
-					       ep->attr.request_completion_flags);
-		ret = invalidate_post(ep, (unsigned)nseg, iov, size, cookie, effective, context);
-		if (ret == PROCEED)
-			ret = NO_RESOURCE(MEMORY);
-	}
+	if (ret == PROCEED)
+		ret = invalidate_make(handle, nseg, iov, cookie, flags, context);
 	if (ret == DAT_SUCCESS)
-		return ep_count_post(ep, REQ_SEND, nseg, iov, ret);
+		return ep_count_post(handle, REQ_SEND, nseg, iov, ret);
 	return refused(ret, LOG_DTO, "dat_ep_post_send_with_invalidate",
 		       "ep %p, num_segments %d, iov %p, cookie, flags %#x, context %#x", handle,
 		       nseg, (const void *)iov, (unsigned)flags, (unsigned)context);
