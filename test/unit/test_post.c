@@ -1237,6 +1237,69 @@ START_TEST(a_request_that_meets_a_reset_is_refused)
 }
 END_TEST
 
+static void end_only(void *unused)
+{
+	(void)unused;
+	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+/* The bits are dat_ep_modify's. */
+static void end_modify_and_connect(void *mask)
+{
+	DAT_EP_PARAM param = { .request_evd_handle = DAT_HANDLE_NULL };
+
+	end_only(NULL);
+	ck_dat(pz_create(client->ia, &param.pz_handle));
+	ck_dat(ep_reset(client->ep));
+	ck_dat(ep_modify(client->ep, (DAT_EP_PARAM_MASK)(uintptr_t)mask, &param));
+	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
+}
+
+/* What another thread does before a bind takes the lock of posts, and what becomes of that. */
+static const struct {
+	void (*act)(void *);
+	DAT_EP_PARAM_MASK mask;
+	DAT_RETURN want;
+} bind_races[] = {
+	{ end_only, 0, DAT_SUCCESS },
+	{ end_reset_and_post_recv, 0, BAD_STATE(EP_UNCONNECTED) },
+	{ end_modify_and_connect, DAT_EP_FIELD_PZ_HANDLE,
+	  DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE) },
+	{ end_modify_and_connect, DAT_EP_FIELD_REQUEST_EVD_HANDLE, BAD_HANDLE(EVD_REQUEST) },
+};
+
+START_TEST(a_bind_goes_by_what_the_endpoint_is_by_then)
+{
+	const DAT_RETURN want = bind_races[_i].want;
+	DAT_LMR_TRIPLET range;
+	DAT_RMR_CONTEXT context;
+	DAT_RMR_HANDLE rmr;
+
+	client->thread_safe = true;
+	pair_connect(&pair);
+	range = segment(client, 0, 8);
+	ck_dat(rmr_create(client->pz, &rmr));
+	race_call(RACE_POST, client->ep, bind_races[_i].act,
+		  (void *)(uintptr_t)bind_races[_i].mask);
+	ck_dat_is(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(1),
+			      0, &context),
+		  want);
+	ck_assert(race_happened(RACE_POST));
+	if (want == DAT_SUCCESS)
+		ck_assert_int_eq(expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT)
+					 .event_data.rmr_completion_event_data.status,
+				 (int)DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	ck_dat(lmr_free(client->lmr)); /* nothing is bound to it */
+	ck_dat(rmr_free(rmr));
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* It is one of those before a connect, which a dat_ep_modify moves. */
 START_TEST(a_receive_that_meets_a_reset_is_an_early_one)
 {
@@ -1766,6 +1829,8 @@ static void add_post_limit_cases(void)
 	tcase_add_loop_test(cases, a_request_that_meets_a_reset_is_refused, 0,
 			    REQUESTS_OF_A_LATE_THREAD);
 	tcase_add_loop_test(cases, a_receive_that_meets_a_reset_is_an_early_one, 0, 2);
+	tcase_add_loop_test(cases, a_bind_goes_by_what_the_endpoint_is_by_then, 0,
+			    COUNT(bind_races));
 	tcase_add_loop_test(cases, a_reset_waits_for_a_post_that_is_under_way, 0, 2);
 	tcase_add_test(cases, a_receive_is_flushed_while_there_is_no_queue_pair);
 	tcase_add_loop_test(cases, a_request_without_memory_while_the_connection_ends_is_refused, 0,

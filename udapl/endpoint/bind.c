@@ -409,6 +409,11 @@ static enum bind_form bind_form_locked(const struct rmr *rmr, struct binding *bi
 	return binding_is_zero_based(binding) ? BIND_TYPED : BIND_WINDOW;
 }
 
+static DAT_COMPLETION_FLAGS ignored_flags(const struct ep *ep, DAT_COMPLETION_FLAGS flags)
+{
+	return ep_ignored_flags(flags, BIND_FLAGS, ep->attr.request_completion_flags);
+}
+
 /* Says why no bind can be posted, or TO_BE_FLUSHED, or PROCEED. The poster calls this. */
 static DAT_RETURN bind_request_judge(struct ep *ep, const struct rmr *rmr)
 {
@@ -416,8 +421,11 @@ static DAT_RETURN bind_request_judge(struct ep *ep, const struct rmr *rmr)
 
 	if (ret != PROCEED)
 		return ret;
-	if (ep->pz != rmr->pz) /* it was reset, modified and connected again meanwhile */
+	/* both were judged, but it may have been reset, modified and connected again meanwhile */
+	if (ep->pz != rmr->pz)
 		return DAT_ERROR(DAT_PROTECTION_VIOLATION, DAT_NO_SUBTYPE);
+	if (!ep->bind_pz)
+		return BAD_HANDLE(EVD_REQUEST);
 	return ep_has_room(ep) ? PROCEED : NO_RESOURCE(MEMORY);
 }
 
@@ -443,7 +451,8 @@ static DAT_RETURN bind_post_serialized(struct rmr *rmr, struct binding *binding,
 	}
 	spin_lock(&rmr->lock);
 	form = ep->sends.kept_back ? BIND_KEPT_BACK : bind_form_locked(rmr, binding, &bind);
-	*err = bind_post_locked(rmr, binding, ep, call->cookie, call->flags, form, &bind);
+	*err = bind_post_locked(rmr, binding, ep, call->cookie,
+				call->flags ^ ignored_flags(ep, call->flags), form, &bind);
 	ret = bind_posted_unlock(rmr, binding, ep, *err, binding_context(binding), call->context);
 	ep_post_end(ep);
 	if (ret != DAT_SUCCESS)
@@ -523,7 +532,6 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_
 	CANCEL_FORBIDDEN;
 	struct rmr *rmr = handle;
 	struct ep *ep = ep_handle;
-	DAT_COMPLETION_FLAGS ignored;
 	struct bind_call call;
 	DAT_EP_STATE state;
 	struct lmr *lmr;
@@ -542,15 +550,14 @@ static DAT_RETURN bind_judge_and_post(DAT_RMR_HANDLE handle, DAT_LMR_HANDLE lmr_
 	state = ep_request_state(ep); /* read once: it may change meanwhile */
 	ret = bind_judge(rmr, lmr, priv, ep, state, flags);
 	if (ret == DAT_SUCCESS && state != DAT_EP_STATE_DISCONNECTED) {
-		ignored = ep_ignored_flags(flags, BIND_FLAGS, ep->attr.request_completion_flags);
-		ep_tell_ignored(flags, ignored);
+		ep_tell_ignored(flags, ignored_flags(ep, flags));
 		call = (struct bind_call){
 			.triplet = triplet,
 			.priv = priv,
 			.zero_based = zero_based,
 			.ep = ep,
 			.cookie = cookie,
-			.flags = (DAT_COMPLETION_FLAGS)(flags ^ ignored),
+			.flags = flags,
 			.context = context,
 		};
 		ret = bind_by_window_or_region(rmr, lmr, &call);

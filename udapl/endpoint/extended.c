@@ -65,8 +65,6 @@ static DAT_RETURN atomic_judge(const struct ep *ep, const DAT_LMR_TRIPLET *iov,
 	if (!remote || tp_remote_address(remote) % ATOMIC_SIZE)
 		return BAD_OPERAND;
 	*size = ATOMIC_SIZE;
-	if (ep_request_state(ep) == DAT_EP_STATE_CONNECTED && !ep->attr.max_rdma_read_out)
-		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return PROCEED;
 }
 
@@ -80,6 +78,8 @@ static DAT_RETURN extended_judge(struct ep *ep, enum req_kind kind, DAT_COUNT ns
 
 	if (ret == PROCEED)
 		ret = ep_request_judge(ep);
+	if (ret == PROCEED && kind != REQ_WRITE_IMMED && !ep->attr.max_rdma_read_out)
+		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
 	return ret == PROCEED ? ep_take_room(ep) : ret;
 }
 
@@ -108,18 +108,19 @@ static NOINLINE DAT_RETURN extended_slow(struct ep *ep, enum req_kind kind, DAT_
 {
 	CANCEL_FORBIDDEN;
 	const unsigned plain = kind == REQ_WRITE_IMMED ? SEND_FLAGS : RDMA_FLAGS;
-	DAT_COMPLETION_FLAGS ignored;
+	DAT_COMPLETION_FLAGS ignored = 0;
 	DAT_RETURN judged, ret;
 	DAT_VLEN size;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return ep_not_posted(BAD_HANDLE(EP), kind, ep, nseg, iov, cookie, remote, flags);
-	ignored = ep_ignored_flags(flags, plain, ep->attr.request_completion_flags);
 	ep_post_begin(ep);
 	judged = ret = extended_judge(ep, kind, nseg, iov, remote, &size);
-	if (judged == PROCEED)
+	if (judged == PROCEED) {
+		ignored = ep_ignored_flags(flags, plain, ep->attr.request_completion_flags);
 		ret = extended_post_slow(ep, kind, nseg, iov, size, cookie, remote, extra,
 					 (DAT_COMPLETION_FLAGS)(flags ^ ignored));
+	}
 	ep_post_end(ep);
 	if (judged != PROCEED)
 		return ep_not_posted(judged, kind, ep, nseg, iov, cookie, remote, flags);

@@ -465,7 +465,7 @@ static ALWAYS_INLINE int request_fast_or_unwind(struct ep *ep, unsigned open, st
 	return result;
 }
 
-/* Ends a request that was given to the transport: this is the second look at the gate. */
+/* Ends a request that was given to the transport: this is the last look at the gate. */
 static ALWAYS_INLINE DAT_RETURN request_posted(struct ep *ep, int result, unsigned nseg,
 					       unsigned open)
 {
@@ -572,9 +572,13 @@ static DAT_RETURN request_post_slow(struct ep *ep, enum req_kind kind, DAT_COUNT
 {
 	const unsigned nsge = segments_convert_slow(ep->sends.sges, iov, (unsigned)nseg, size);
 	const bool split = nsge > fast_segments(ep, kind);
-	const unsigned post_flags = request_post_flags(ep, kind, flags);
-	struct req *req = ep_claim_request(ep, kind, size, cookie, flags);
+	unsigned post_flags;
+	struct req *req;
 
+	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
+		flags &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
+	post_flags = request_post_flags(ep, kind, flags);
+	req = ep_claim_request(ep, kind, size, cookie, flags);
 	if (ep->sends.kept_back)
 		return request_failed(ep, -ENOTCONN);
 	return request_posted(ep,
@@ -588,21 +592,20 @@ static NOINLINE DAT_RETURN request_slow(struct ep *ep, enum req_kind kind, DAT_C
 					const DAT_RMR_TRIPLET *remote, DAT_COMPLETION_FLAGS flags)
 {
 	CANCEL_FORBIDDEN;
-	DAT_COMPLETION_FLAGS ignored, effective;
+	DAT_COMPLETION_FLAGS ignored = 0;
 	DAT_RETURN judged, ret;
 	DAT_VLEN size;
 
 	if (!obj_is(ep, DAT_HANDLE_TYPE_EP) || ep_has_datagrams(ep))
 		return post_refused(BAD_HANDLE(EP), kind, ep, nseg, iov, remote, flags);
-	ignored = ep_ignored_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
-				   ep->attr.request_completion_flags);
-	effective = (DAT_COMPLETION_FLAGS)(flags ^ ignored);
-	if (kind == REQ_READ && ep->obj.ia->attr->caps & TP_CAP_ORDERED_READS)
-		effective &= ~(unsigned)DAT_COMPLETION_BARRIER_FENCE_FLAG;
 	ep_post_begin(ep);
 	judged = ret = request_judge(ep, kind, nseg, iov, remote, &size);
-	if (judged == PROCEED)
-		ret = request_post_slow(ep, kind, nseg, iov, size, cookie, remote, effective);
+	if (judged == PROCEED) {
+		ignored = ep_ignored_flags(flags, kind == REQ_SEND ? SEND_FLAGS : RDMA_FLAGS,
+					   ep->attr.request_completion_flags);
+		ret = request_post_slow(ep, kind, nseg, iov, size, cookie, remote,
+					(DAT_COMPLETION_FLAGS)(flags ^ ignored));
+	}
 	ep_post_end(ep);
 	if (judged != PROCEED)
 		return not_posted(judged, kind, ep, nseg, iov, cookie, remote, flags);
@@ -689,7 +692,7 @@ static ALWAYS_INLINE struct req *receive_claim(struct ep *ep, DAT_DTO_COOKIE coo
 	return req;
 }
 
-/* Ends a receive that was given to the transport: this is the second look at the gate. */
+/* Ends a receive that was given to the transport: this is the last look at the gate. */
 static ALWAYS_INLINE DAT_RETURN receive_posted(struct ep *ep, int result, unsigned nseg,
 					       unsigned open)
 {

@@ -54,19 +54,19 @@ static DAT_RETURN invalidate_make(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_T
 				  DAT_RMR_CONTEXT context)
 {
 	const struct req flushed = { .cookie = cookie, .ring = &ep->sends, .kind = REQ_SEND };
-	const DAT_COMPLETION_FLAGS ignored = ep_ignored_flags(flags, SEND_FLAGS,
-							      ep->attr.request_completion_flags);
+	DAT_COMPLETION_FLAGS ignored = 0;
 	DAT_RETURN judged, ret;
 	DAT_VLEN size;
 
 	ep_post_begin(ep);
 	judged = ret = invalidate_judge(ep, nseg, iov, &size);
-	if (judged == PROCEED)
+	if (judged == PROCEED) {
+		ignored = ep_ignored_flags(flags, SEND_FLAGS, ep->attr.request_completion_flags);
 		ret = invalidate_post(ep, nseg, iov, size, cookie,
 				      (DAT_COMPLETION_FLAGS)(flags ^ ignored), context);
+	}
 	ep_post_end(ep);
-	if (judged == PROCEED)
-		ep_tell_ignored(flags, ignored);
+	ep_tell_ignored(flags, ignored);
 	return judged == TO_BE_FLUSHED ? ep_complete_flushed(&flushed) : ret;
 }
 
