@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The library of the unit tests of the core. */
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 
@@ -211,6 +212,23 @@ void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *serv
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_ESTABLISHED);
 	ck_dat(psp_free(psp));
+}
+
+void side_disconnect(const struct side *side)
+{
+	ck_dat(ep_disconnect(side->ep, DAT_CLOSE_ABRUPT_FLAG));
+	expect_event(side->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+void pair_begin_to_end(struct pair *pair)
+{
+	fake_quirks(FAKE_LATE_FLUSH);
+	fake_hold(true);
+	fake_clock_auto(false);
+	post_send(&pair->client, 1, 0, 8, 0);
+	ck_dat(ep_disconnect(pair->server.ep, DAT_CLOSE_ABRUPT_FLAG));
+	while (ep_get_state(pair->client.ep) != DAT_EP_STATE_DISCONNECT_PENDING)
+		sched_yield();
 }
 
 void pair_connect(struct pair *pair)

@@ -79,6 +79,13 @@ struct pair {
 
 /* Opens the sides that are not open yet (client on "fake0", server on "fake1"), and connects. */
 void pair_connect(struct pair *pair);
+/* Disconnects abruptly, and takes the event. */
+void side_disconnect(const struct side *side);
+/*
+ * The server disconnects, and nobody has asked the client, whose send 1 is not flushed yet: time
+ * stands still, and the device works by fake_step.
+ */
+void pair_begin_to_end(struct pair *pair);
 void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *server,
 		 DAT_EP_HANDLE server_ep);
 /* Disconnects abruptly, waits for the event at both sides, and closes them. */

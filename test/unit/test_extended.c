@@ -662,8 +662,7 @@ START_TEST(those_that_the_device_keeps_are_flushed)
 	fake_quirks(FAKE_SWALLOWS_SEND | FAKE_LATE_FLUSH);
 	fake_hold(true);
 	ck_dat(post_kind((unsigned)_i, &cell, 5));
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	expect_failed(client->request_evd, 5, operation, type, DAT_DTO_ERR_FLUSHED);
 	pair_close_abrupt(&pair);
 }
@@ -675,8 +674,7 @@ START_TEST(those_that_are_posted_after_the_end_are_flushed)
 	const int operation = kinds[_i / 2].operation, type = kinds[_i / 2].type;
 
 	make_cell(server, &cell, 1);
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	ck_dat(post_kind((unsigned)_i, &cell, 5));
 	expect_failed(client->request_evd, 5, operation, type, DAT_DTO_ERR_FLUSHED);
 	pair_close_abrupt(&pair);
@@ -686,8 +684,7 @@ END_TEST
 static void end_and_reset(void *unused)
 {
 	(void)unused;
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	ck_dat(ep_reset(client->ep));
 }
 

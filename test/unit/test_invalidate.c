@@ -3,8 +3,6 @@
  * Sends of DAT 2.0 that invalidate a window of their receiver: what becomes of the window, in
  * whatever order its owner learns of that, and what is refused.
  */
-#include <sched.h>
-
 #include "../fake/fake_impl.h"
 #include "harness.h"
 #include "region.h"
@@ -410,13 +408,7 @@ START_TEST(behind_a_post_that_was_refused_and_counts_as_taken_it_is_flushed)
 {
 	DAT_RMR_CONTEXT context = bind_window(rmr);
 
-	fake_quirks(FAKE_LATE_FLUSH);
-	fake_hold(true);
-	fake_clock_auto(false);
-	post_send(client, 1, 0, 8, 0);
-	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	while (ep_get_state(client->ep) != DAT_EP_STATE_DISCONNECT_PENDING)
-		sched_yield();
+	pair_begin_to_end(&pair);
 	fake_fail("post_send", EIO, 1);
 	post_send(client, 2, 0, 8, 0);
 	ck_dat(try_invalidate(context, DEFAULT));
@@ -433,8 +425,7 @@ END_TEST
 
 START_TEST(on_a_disconnected_endpoint_it_is_flushed)
 {
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	(void)expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	ck_dat(try_invalidate(5, DEFAULT));
 	expect_dto(client->request_evd, SEND, DAT_DTO_ERR_FLUSHED);
 }

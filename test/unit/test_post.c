@@ -1060,8 +1060,7 @@ START_TEST(posts_after_the_disconnect_are_flushed)
 	DAT_RMR_TRIPLET remote = target(server, 0, 8);
 
 	fake_quirks(quirks[_i]);
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	for (unsigned n = 0; n < 100; n++) { /* more than the limits of the endpoint */
 		post_send(client, n, 0, 8, n % 2 ? SUPPRESS : 0);
 		post_recv(client, n, 0, 8, 0);
@@ -1139,8 +1138,7 @@ START_TEST(a_flush_spares_what_was_posted_after_a_reset)
 
 	client->thread_safe = true;
 	pair_connect(&pair);
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	race_call(RACE_FLUSH, client->ep, reset_and_post_recv, NULL);
 	if (_i)
 		post_send(client, 1, 0, 8, 0);
@@ -1159,8 +1157,7 @@ END_TEST
 
 static void end_reset_and_post_recv(void *unused)
 {
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	reset_and_post_recv(unused);
 }
 
@@ -1240,8 +1237,15 @@ END_TEST
 static void end_only(void *unused)
 {
 	(void)unused;
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
+}
+
+/* The client's endpoint is reset already. */
+static void connect_again(void)
+{
+	side_disconnect(server);
+	ck_dat(ep_reset(server->ep));
+	connect_eps(client, client->ep, server, server->ep);
 }
 
 /* The bits are dat_ep_modify's. */
@@ -1253,10 +1257,7 @@ static void end_modify_and_connect(void *mask)
 	ck_dat(pz_create(client->ia, &param.pz_handle));
 	ck_dat(ep_reset(client->ep));
 	ck_dat(ep_modify(client->ep, (DAT_EP_PARAM_MASK)(uintptr_t)mask, &param));
-	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_dat(ep_reset(server->ep));
-	connect_eps(client, client->ep, server, server->ep);
+	connect_again();
 }
 
 /* What another thread does before a bind takes the lock of posts, and what becomes of that. */
@@ -1316,10 +1317,7 @@ START_TEST(a_receive_that_meets_a_reset_is_an_early_one)
 	ck_dat(ep_modify(client->ep, DAT_EP_FIELD_EP_ATTR_MAX_RECV_DTOS, &fewer));
 	ck_dat(ep_recv_query(client->ep, &posted, NULL));
 	ck_assert_int_eq(posted, 2);
-	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	ck_dat(ep_reset(server->ep));
-	connect_eps(client, client->ep, server, server->ep);
+	connect_again();
 	post_send(server, 3, 0, 8, 0);
 	post_send(server, 4, 0, 0, 0);
 	expect_dto(client->recv_evd, 2, DAT_DTO_SUCCESS);
@@ -1405,8 +1403,7 @@ START_TEST(a_receive_is_flushed_while_there_is_no_queue_pair)
 {
 	client->thread_safe = true;
 	pair_connect(&pair);
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	race_call(RACE_GATE, client->ep, post_recv_three, NULL);
 	ck_dat(ep_reset(client->ep));
 	ck_assert(race_happened(RACE_GATE));
@@ -1418,18 +1415,11 @@ END_TEST
 
 /* ---- while the connection ends, and nobody has asked for that ---- */
 
-/* The peer has disconnected, and a send is not flushed yet. */
 static void begin_to_end(bool thread_safe)
 {
 	client->thread_safe = thread_safe;
 	pair_connect(&pair);
-	fake_quirks(FAKE_LATE_FLUSH);
-	fake_hold(true);
-	fake_clock_auto(false);
-	post_send(client, 1, 0, 8, 0);
-	ck_dat(ep_disconnect(server->ep, DAT_CLOSE_ABRUPT_FLAG));
-	while (ep_get_state(client->ep) != DAT_EP_STATE_DISCONNECT_PENDING)
-		sched_yield();
+	pair_begin_to_end(&pair);
 }
 
 /* The device takes the next request, whose completion stands for all before it. */
@@ -1523,8 +1513,7 @@ START_TEST(late_completions_are_dropped)
 		post_send(client, n, 0, 8, n % 2 ? SUPPRESS : 0);
 		post_recv(client, n, 0, 8, 0);
 	}
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	for (unsigned n = 0; n < 4; n++) {
 		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
 		expect_dto(client->recv_evd, n, DAT_DTO_ERR_FLUSHED);
@@ -1773,8 +1762,7 @@ START_TEST(threads_may_post_after_the_disconnect)
 {
 	client->thread_safe = server->thread_safe = true;
 	post_connect_with_limits(2, 2);
-	ck_dat(ep_disconnect(client->ep, DAT_CLOSE_ABRUPT_FLAG));
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	side_disconnect(client);
 	for (unsigned n = 0; n < 4; n++) {
 		post_send(client, n, 0, 8, 0);
 		post_recv(client, n, 0, 8, 0);

@@ -333,11 +333,6 @@ void ep_init_posts(struct ep *ep);
  * closed: while it is open the limits do not change.
  */
 void ep_limit_reads(struct ep *ep);
-/*
- * Returns when no post is under way that has found the endpoint connected, which it is not any
- * more. The locks of posts are not held.
- */
-void ep_await_posts(struct ep *ep);
 /* Says whether the endpoint is connected, may be any moment, or was. */
 bool ep_has_been_connected(const struct ep *ep);
 /*

@@ -111,10 +111,20 @@ static ALWAYS_INLINE void posting_end(const struct posting *posting)
 }
 
 /*
- * In post.c: takes the room of one request in its ring. Returns PROCEED, or what the call does. The
- * poster calls this.
+ * These three are in post.c. The poster calls the first two. Takes the room of one request in its
+ * ring: returns PROCEED, or what the call does.
  */
 DAT_RETURN ep_take_room(struct ep *ep);
+/*
+ * As ep_request_judge, but of one request: a connection may allow none that reads. PROCEED: it has
+ * taken room in the ring.
+ */
+DAT_RETURN ep_request_admit(struct ep *ep, enum req_kind kind);
+/*
+ * Returns when no post is under way that has found the endpoint connected, which it is not any
+ * more. The locks of posts are not held.
+ */
+void ep_await_posts(struct ep *ep);
 
 #if DAT_EDITION == 2
 /*

@@ -76,11 +76,7 @@ static DAT_RETURN extended_judge(struct ep *ep, enum req_kind kind, DAT_COUNT ns
 	DAT_RETURN ret = kind == REQ_WRITE_IMMED ? write_judge(ep, nseg, iov, remote, size)
 						 : atomic_judge(ep, iov, remote, size);
 
-	if (ret == PROCEED)
-		ret = ep_request_judge(ep);
-	if (ret == PROCEED && kind != REQ_WRITE_IMMED && !ep->attr.max_rdma_read_out)
-		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return ret == PROCEED ? ep_take_room(ep) : ret;
+	return ret == PROCEED ? ep_request_admit(ep, kind) : ret;
 }
 
 /* Posts a request for which extended_judge has said PROCEED. */

@@ -234,20 +234,6 @@ static ALWAYS_INLINE unsigned fast_segments(const struct ep *ep, enum req_kind k
 	return kind == REQ_READ ? ep->fast_read_segments : max_segments(ep, kind);
 }
 
-/* Says what is wrong with a request, but for its segments; or TO_BE_FLUSHED, or PROCEED. */
-static DAT_RETURN request_refused(const struct ep *ep, enum req_kind kind,
-				  const DAT_RMR_TRIPLET *remote)
-{
-	DAT_RETURN ret;
-
-	if (kind != REQ_SEND && !remote)
-		return BAD_ARG(5);
-	ret = ep_request_judge(ep);
-	if (ret == PROCEED && kind == REQ_READ && ep->attr.max_rdma_read_out == 0)
-		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
-	return ret;
-}
-
 static bool is_disconnecting(const struct ep *ep)
 {
 	unsigned state = ep_state(ep);
@@ -374,9 +360,9 @@ static DAT_RETURN request_judge(struct ep *ep, enum req_kind kind, DAT_COUNT nse
 {
 	DAT_RETURN ret = segments_judge(ep, nseg, max_segments(ep, kind), iov, size);
 
-	if (ret == PROCEED)
-		ret = request_refused(ep, kind, remote);
-	return ret == PROCEED ? ep_take_room(ep) : ret;
+	if (ret == PROCEED && kind != REQ_SEND && !remote)
+		return BAD_ARG(5);
+	return ret == PROCEED ? ep_request_admit(ep, kind) : ret;
 }
 
 /*
@@ -527,6 +513,16 @@ bool ep_has_room(struct ep *ep)
 DAT_RETURN ep_take_room(struct ep *ep)
 {
 	return ep_has_room(ep) && ring_take_room(&ep->sends) ? PROCEED : NO_RESOURCE(MEMORY);
+}
+
+DAT_RETURN ep_request_admit(struct ep *ep, enum req_kind kind)
+{
+	const bool reads = kind == REQ_READ || kind == REQ_FETCH_ADD || kind == REQ_CMP_SWAP;
+	DAT_RETURN ret = ep_request_judge(ep);
+
+	if (ret == PROCEED && reads && ep->attr.max_rdma_read_out == 0)
+		return BAD_STATE(EP_NOTREADY); /* on the wire it would break the connection */
+	return ret == PROCEED ? ep_take_room(ep) : ret;
 }
 
 void ep_post_begin(struct ep *ep)

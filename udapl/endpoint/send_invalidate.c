@@ -26,9 +26,7 @@ static DAT_RETURN invalidate_judge(struct ep *ep, DAT_COUNT nseg, const DAT_LMR_
 {
 	DAT_RETURN ret = ep_segments_judge(ep, nseg, ep->attr.max_request_iov, iov, size);
 
-	if (ret == PROCEED)
-		ret = ep_request_judge(ep);
-	return ret == PROCEED ? ep_take_room(ep) : ret;
+	return ret == PROCEED ? ep_request_admit(ep, REQ_SEND) : ret;
 }
 
 /* Posts a request for which invalidate_judge has said PROCEED. */
