@@ -219,10 +219,13 @@ unsigned cq_harvest_locked(struct tp_cq *cq)
  */
 static bool cq_is_empty_locked(const struct tp_cq *cq)
 {
-	struct pollfd fd = { .fd = cq->fi_fd, .events = POLLIN };
+	struct pollfd fds[] = {
+		{ .fd = cq->fi_fd, .events = POLLIN },
+		{ .fd = cq->muted ? cq->signal.fd : -1, .events = POLLIN },
+	};
 
 	assert_locked(&cq->lock);
-	return cq->known & CQ_EMPTIED && cq->dev->soft_queues && poll(&fd, 1, 0) == 0;
+	return cq->known & CQ_EMPTIED && cq->dev->soft_queues && poll(fds, ARRAY_SIZE(fds), 0) == 0;
 }
 
 bool cq_has_nothing_locked(const struct tp_cq *cq)
@@ -659,7 +662,7 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 	atomic_store(&cq->direct, sleeper);
 	atomic_store(&cq->sleeper, SLEEPER_READS); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
-		quiet = settle_locked(cq, false);
+		quiet = cq_unmute_locked(cq) && settle_locked(cq, false);
 		direct = quiet && (sleeper || cq_watch_locked(cq));
 	}
 	if (direct && cq->backlog & CQ_ELSEWHERE)
@@ -839,6 +842,7 @@ static int cq_open(struct tp_cq *cq)
 
 	if (ret)
 		return ret;
+	signal_find(&cq->signal, cq->fi_fd);
 	cq->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (cq->epoll < 0) {
 		ret = -errno;

@@ -10,6 +10,7 @@
  *	verify.c	whether it takes virtual addresses that it doesn't want
  *	mem.c		memory regions, the check of local buffers
  *	cq.c		completion queues
+ *	signal.c	what libfabric's tcp signals for each completion, without use to who polls
  *	progress.c	serving the peers while no consumer polls
  *	qp.c		queue pairs: requests and receives in flight, in the order of their posts
  *	post.c		posts
@@ -348,6 +349,13 @@ struct ready_fd {
 	unsigned shares; /* dev->cqs_lock */
 };
 
+/* What makes libfabric's descriptor of a queue readable when there are completions, see signal.c. */
+struct cq_signal {
+	int fd;		 /* -1: it is not known, or there is none */
+	uint32_t events; /* as libfabric has added it to the set */
+	uint64_t what;
+};
+
 /*
  * What the service thread does about a completion queue until it visits that again. progress.c has
  * a diagram.
@@ -421,6 +429,10 @@ struct tp_cq {
 	_Atomic bool asleep;	  /* written under lock; the service thread reads no member */
 	_Atomic bool poked;	  /* though it is, because a receive was posted */
 
+	/* of signal.c */
+	struct cq_signal signal;
+	bool muted; /* lock; fi_fd tells of bytes only */
+
 	/* of zone.c; lock, and to change the list dev->cqs_lock, too, which is enough to read it */
 	struct domain_cq *domains;
 };
@@ -435,6 +447,15 @@ int fi_cq_create(struct tp_dev *dev, struct fid_domain *domain, unsigned depth, 
 void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
 /* Does its descriptor report what comes from here on? If not, the queue is to be read first. */
 bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
+/* Finds the signal of a new queue of libfabric, whose descriptor is @set. */
+void signal_find(struct cq_signal *signal, int set);
+/*
+ * From here on libfabric's descriptor tells of bytes only, unless somebody sleeps on it. cq->lock
+ * held.
+ */
+void cq_mute_locked(struct tp_cq *cq);
+/* From here on it tells of completions, too. Returns whether it does. cq->lock held. */
+bool cq_unmute_locked(struct tp_cq *cq);
 /*
  * Takes the failure that fi_cq_read has announced. Returns the transfer that has failed, and why in
  * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.

@@ -373,7 +373,9 @@ static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 	}
 	cq->attended = 0;
 	cq->settles = 0;
-	settled = cq_take_all_locked(cq, nap, is_settled);
+	if (nap)
+		cq_mute_locked(cq);
+	settled = (nap || cq_unmute_locked(cq)) && cq_take_all_locked(cq, nap, is_settled);
 	quiet = settled && !cq_find_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
@@ -679,6 +681,10 @@ static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
 
 	if (!cq_is_waited_for(cq) || cq->at & POLLED)
 		delay *= min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
+	if (cq->at & POLLED && cq->attended >= STEADY_VISITS && spin_trylock(&cq->lock)) {
+		cq_mute_locked(cq);
+		spin_unlock(&cq->lock);
+	}
 	cq->attended++;
 	(void)cq_enter_locked(cq, state, state == PROGRESS_LEFT ? 0 : delay);
 }
