@@ -55,6 +55,7 @@ struct ff_provider {
 	bool old;	/* it takes none */
 	size_t cq_size; /* the longest completion queue; 0: any */
 	bool arms_blindly; /* fi_trywait never says that something is there */
+	unsigned signals; /* up to 2, in a set that is a completion queue's descriptor; 0: no set */
 };
 struct ff_provider *ff_provider(void);
 

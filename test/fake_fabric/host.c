@@ -224,6 +224,21 @@ void ff_fd_set(int fd, bool readable)
 		ff_require(eventfd_write(fd, 1) == 0, "no event can be announced");
 }
 
+int ff_set_open(const int *fds, unsigned n)
+{
+	int set = __real_epoll_create1(EPOLL_CLOEXEC);
+
+	ff_require(set >= 0, "no descriptor is left");
+	for (unsigned i = 0; i < n; i++) {
+		struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX - i };
+
+		if (fds[i] >= 0)
+			ff_require(!__real_epoll_ctl(set, EPOLL_CTL_ADD, fds[i], &event),
+				   "a descriptor can't be in a set");
+	}
+	return set;
+}
+
 /* ---- the log ---- */
 
 void ff_log_capture(void)

@@ -111,6 +111,8 @@ void ff_clock_read(void);
 /* Makes @fd readable, or no longer. */
 void ff_fd_set(int fd, bool readable);
 int ff_fd_open(void);
+/* Returns an epoll set of those descriptors that are not -1. */
+int ff_set_open(const int *fds, unsigned n);
 
 /* ---- info.c ---- */
 
@@ -197,7 +199,8 @@ struct ff_cq {
 	struct fid_cq fid;
 	struct ff_domain *domain;
 	enum fi_cq_format format;
-	int fd; /* -1: it has none */
+	int fd;		/* -1: it has none */
+	int signals[2]; /* the first one is readable while something is queued; -1: there is none */
 	unsigned users;
 	struct ff_entry *first, **end;
 };

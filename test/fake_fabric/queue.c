@@ -213,7 +213,7 @@ struct fi_cq_err_entry *ff_entry_add(struct ff_cq *cq, void *context, uint64_t f
 	};
 	*cq->end = entry;
 	cq->end = &entry->next;
-	ff_fd_set(cq->fd, true);
+	ff_fd_set(cq->signals[0], true);
 	return &entry->entry;
 }
 
@@ -225,7 +225,7 @@ static void entry_remove(struct ff_cq *cq)
 	if (!cq->first)
 		cq->end = &cq->first;
 	free(entry);
-	ff_fd_set(cq->fd, cq->first);
+	ff_fd_set(cq->signals[0], cq->first);
 }
 
 static int cq_close(struct fid *fid)
@@ -239,7 +239,10 @@ static int cq_close(struct fid *fid)
 	}
 	while (cq->first)
 		entry_remove(cq);
-	if (cq->fd >= 0)
+	for (unsigned i = 0; i < COUNT_OF(cq->signals); i++)
+		if (cq->signals[i] >= 0)
+			close(cq->signals[i]);
+	if (cq->fd >= 0 && cq->fd != cq->signals[0])
 		close(cq->fd);
 	cq->domain->users--;
 	free(cq);
@@ -316,6 +319,14 @@ static struct fi_ops_cq cq_ops = {
 	.readerr = cq_readerr,
 };
 
+static void cq_descriptor_open(struct ff_cq *cq, enum fi_wait_obj wait)
+{
+	cq->signals[0] = wait == FI_WAIT_NONE ? -1 : ff_fd_open();
+	cq->signals[1] = ff.provider.signals > 1 ? ff_fd_open() : -1;
+	cq->fd = ff.provider.signals ? ff_set_open(cq->signals, COUNT_OF(cq->signals))
+				     : cq->signals[0];
+}
+
 int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
 	       void *context)
 {
@@ -334,7 +345,7 @@ int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq
 	cq->domain = (struct ff_domain *)domain;
 	cq->domain->users++;
 	cq->format = attr->format;
-	cq->fd = attr->wait_obj == FI_WAIT_NONE ? -1 : ff_fd_open();
+	cq_descriptor_open(cq, attr->wait_obj);
 	cq->end = &cq->first;
 	ff_alive_add(FF_CQ, 1);
 	*out = &cq->fid;

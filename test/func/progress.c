@@ -160,6 +160,60 @@ START_TEST(every_write_is_seen_in_memory_beside_rare_polls)
 }
 END_TEST
 
+/* ---- polls ---- */
+
+/* How often this thread has called write(2), or -1 if the kernel does not count that. */
+static long count_writes(void)
+{
+	FILE *counts = fopen("/proc/thread-self/io", "r");
+	char line[64];
+	long writes = -1;
+
+	if (!counts)
+		return -1;
+	while (fgets(line, sizeof(line), counts))
+		if (sscanf(line, "syscw: %ld", &writes) == 1)
+			break;
+	fclose(counts);
+	return writes;
+}
+
+static void poll_until_event(DAT_EVD_HANDLE evd)
+{
+	DAT_EVENT event;
+
+	while (dat_evd_dequeue(evd, &event) != DAT_SUCCESS)
+		;
+}
+
+/* Returns how many of these system calls the polls took that found both ends of a message. */
+static long writes_of_polls(struct pair *pair, uint64_t cookie)
+{
+	long before;
+
+	post_recv(pair->server.ep, cookie, segment(&pair->server, 0, 8));
+	post_send(pair->client.ep, cookie, segment(&pair->client, 0, 8),
+		  DAT_COMPLETION_DEFAULT_FLAG);
+	before = count_writes();
+	poll_until_event(pair->server.recv_evd);
+	poll_until_event(pair->client.request_evd);
+	return count_writes() - before;
+}
+
+/* Nobody is to be woken up. It may take the provider a while to find that out. */
+START_TEST(who_polls_for_long_tells_nobody_of_completions)
+{
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	for (unsigned silent = 0, i = 0; silent < 100; i++) {
+		silent = writes_of_polls(&pair, i) ? 0 : silent + 1;
+		ck_assert_uint_lt(i, 100000);
+	}
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* ---- order ---- */
 
 /*
@@ -663,6 +717,7 @@ int main(int argc, char **argv)
 		{ peers_are_served_while_a_program_computes, NEEDS_NOTHING },
 		{ requests_are_executed_while_their_program_computes, NEEDS_NOTHING },
 		{ every_write_is_seen_in_memory_beside_rare_polls, NEEDS_NOTHING },
+		{ who_polls_for_long_tells_nobody_of_completions, NEEDS_NOTHING },
 		{ requests_of_any_kinds_complete_in_post_order, NEEDS_NOTHING },
 		{ read_of_no_bytes_behind_another_keeps_the_connection, NEEDS_NOTHING },
 		{ request_without_bytes_waits_for_the_read_before_it, NEEDS_RNR },

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A queue whose descriptor is a set with a signal of completions, as that of libfabric's tcp: who
+ * polls is not told of them, and whoever sleeps is.
+ */
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include "../../udapl/ofi/ofi.h"
+#include "ofi_test.h"
+
+#define MANY 3 /* visits in a row that find a consumer which polls; then it counts as steady */
+
+static struct ofi_rig rig;
+static struct tp_cq *cq;
+
+/* The service thread does nothing as long as the lock of the IA is held: a case does its visits. */
+static void open_with(unsigned signals)
+{
+	ff_provider()->protocol = FI_PROTO_SOCK_TCP;
+	ff_provider()->signals = signals;
+	ofi_rig_open(&rig);
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	ofi_rig_lock(&rig);
+}
+
+static void setup(void)
+{
+	open_with(1);
+}
+
+static void teardown(void)
+{
+	ofi_rig_unlock(&rig);
+	ofi_rig_close(&rig);
+}
+
+static void visit_due(void)
+{
+	(void)progress_run(cq->dev, true, false);
+}
+
+static void visit(void)
+{
+	progress_due(cq);
+	visit_due();
+}
+
+/* Two completions, and no bytes. */
+static void message_completes(void)
+{
+	const DAT_DTO_COOKIE cookie = { .as_64 = 1 };
+
+	ck_dat(ep_post_recv(rig.passive, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+	ck_dat(ep_post_send(rig.active, 1, &rig.segment, cookie, DAT_COMPLETION_DEFAULT_FLAG));
+}
+
+static unsigned poll_all(void)
+{
+	DAT_EVENT event;
+	unsigned n = 0;
+
+	while (evd_dequeue(rig.dto_evd, &event) == DAT_SUCCESS)
+		n++;
+	return n;
+}
+
+/* A consumer polls, for as long as that takes. */
+static void poll_steadily(void)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		(void)poll_all();
+		visit();
+	}
+}
+
+static bool is_told(void)
+{
+	struct pollfd fd = { .fd = cq->fi_fd, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+static bool is_readable(void)
+{
+	struct pollfd fd = { .fd = tp_cq_fd(cq), .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+START_TEST(who_polls_is_not_told_of_completions)
+{
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+	poll_steadily();
+	message_completes();
+	ck_assert(!is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* It may sleep next. */
+START_TEST(who_polls_now_and_then_is_told)
+{
+	(void)poll_all();
+	visit();
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+START_TEST(who_sleeps_after_polls_is_told)
+{
+	poll_steadily();
+	ck_assert_int_eq(tp_cq_sleep(cq), cq->fi_fd);
+	ck_assert(!is_told());
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* Below a CNO, or in the set of the service thread. */
+START_TEST(who_sleeps_on_the_set_of_a_queue_is_told)
+{
+	poll_steadily();
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(!is_readable());
+	message_completes();
+	ck_assert(is_readable());
+	ck_assert(tp_cq_events(cq));
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+START_TEST(what_came_before_a_sleep_is_told)
+{
+	poll_steadily();
+	message_completes();
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_ANY), 0);
+	ck_assert(is_readable());
+	ck_assert(tp_cq_events(cq));
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+START_TEST(who_sleeps_is_told_though_its_queue_was_polled)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		ck_assert_int_eq(tp_cq_sleep(cq), cq->fi_fd);
+		(void)poll_all();
+		visit();
+	}
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* The second visit finds that it polls no more. */
+static void stop_polling(void)
+{
+	visit();
+	visit();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+}
+
+START_TEST(the_service_thread_is_told_when_polls_have_ended)
+{
+	poll_steadily();
+	stop_polling();
+	ck_assert(!is_told());
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+START_TEST(what_came_during_polls_is_taken_in_when_they_have_ended)
+{
+	poll_steadily();
+	message_completes();
+	stop_polling();
+	ck_assert_uint_eq(cq->backlog, CQ_READY);
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* A wait of no time polls for many at last, which does not read a queue that is known to be empty. */
+START_TEST(a_poll_for_many_finds_what_nobody_was_told_of)
+{
+	struct tp_wc wc[TP_POLL_MAX];
+
+	poll_steadily();
+	message_completes();
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, TP_POLL_MAX), 2);
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, 2), 0);
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, TP_POLL_MAX), 0);
+	message_completes();
+	ck_assert_uint_eq(tp_cq_poll(cq, wc, TP_POLL_MAX), 2);
+}
+END_TEST
+
+/* ---- a consumer that polls its memory ---- */
+
+/* It polls once for what it has requested, and does not when something arrives next. */
+static void poll_memory(void)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		(void)poll_all();
+		message_completes();
+		do
+			visit();
+		while (cq->grace_ends);
+	}
+}
+
+/* It takes them when it polls again: there are two more. */
+START_TEST(between_naps_nobody_is_told_of_completions)
+{
+	poll_memory();
+	message_completes();
+	ck_assert(!is_told());
+	ck_assert_uint_eq(poll_all(), 4);
+}
+END_TEST
+
+START_TEST(the_service_thread_is_told_after_its_naps)
+{
+	unsigned naps = 0;
+
+	poll_memory();
+	for (; cq->due; naps++)
+		visit_due();
+	ck_assert_uint_gt(naps, 1);
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 4);
+}
+END_TEST
+
+/* ---- descriptors of other kinds ---- */
+
+START_TEST(a_set_of_two_is_left_as_it_is)
+{
+	open_with(2);
+	poll_steadily();
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+	teardown();
+}
+END_TEST
+
+START_TEST(a_descriptor_that_is_no_set_is_left_as_it_is)
+{
+	open_with(0);
+	poll_steadily();
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+	teardown();
+}
+END_TEST
+
+/* Then it does not tell of completions, so nobody sleeps there, and the queue is visited. */
+START_TEST(a_signal_that_has_left_the_set_is_not_waited_for)
+{
+	open_with(1);
+	poll_steadily();
+	ck_assert_int_eq(epoll_ctl(cq->fi_fd, EPOLL_CTL_DEL, cq->signal.fd, NULL), 0);
+	ck_assert_int_eq(tp_cq_sleep(cq), -1);
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	visit();
+	visit();
+	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	teardown();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *cases = tcase_create("signal"), *others = tcase_create("other descriptors");
+
+	tcase_add_checked_fixture(cases, setup, teardown);
+	tcase_add_test(cases, who_polls_is_not_told_of_completions);
+	tcase_add_test(cases, who_polls_now_and_then_is_told);
+	tcase_add_test(cases, who_sleeps_after_polls_is_told);
+	tcase_add_test(cases, who_sleeps_on_the_set_of_a_queue_is_told);
+	tcase_add_test(cases, what_came_before_a_sleep_is_told);
+	tcase_add_test(cases, who_sleeps_is_told_though_its_queue_was_polled);
+	tcase_add_test(cases, the_service_thread_is_told_when_polls_have_ended);
+	tcase_add_test(cases, what_came_during_polls_is_taken_in_when_they_have_ended);
+	tcase_add_test(cases, a_poll_for_many_finds_what_nobody_was_told_of);
+	tcase_add_test(cases, between_naps_nobody_is_told_of_completions);
+	tcase_add_test(cases, the_service_thread_is_told_after_its_naps);
+	tcase_add_test(others, a_set_of_two_is_left_as_it_is);
+	tcase_add_test(others, a_descriptor_that_is_no_set_is_left_as_it_is);
+	tcase_add_test(others, a_signal_that_has_left_the_set_is_not_waited_for);
+	return run_cases(argc, argv);
+}
