@@ -150,7 +150,7 @@ END_TEST
 
 START_TEST(who_sleeps_is_told_though_its_queue_was_polled)
 {
-	for (unsigned i = 0; i < MANY; i++) {
+	for (unsigned i = 0; i < 2 * MANY; i++) {
 		ck_assert_int_eq(tp_cq_sleep(cq), cq->fi_fd);
 		(void)poll_all();
 		visit();
@@ -159,6 +159,21 @@ START_TEST(who_sleeps_is_told_though_its_queue_was_polled)
 	ck_assert(is_told());
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
 	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* The service thread takes them in for it, and is told. */
+START_TEST(for_who_sleeps_until_a_solicited_receive_the_service_thread_is_told)
+{
+	poll_steadily();
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_SOLICITED), 0);
+	for (unsigned i = 0; i < 2 * MANY; i++) {
+		message_completes();
+		ck_assert(is_told());
+		ck_assert_uint_eq(poll_all(), 2);
+		visit();
+	}
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
 }
 END_TEST
 
@@ -191,7 +206,24 @@ START_TEST(what_came_during_polls_is_taken_in_when_they_have_ended)
 }
 END_TEST
 
-/* A wait of no time polls for many at last, which does not read a queue that is known to be empty. */
+/* A nap, in which it polls the descriptors, ends so. */
+START_TEST(the_service_thread_is_told_after_the_end_of_a_connection)
+{
+	poll_steadily();
+	atomic_store(&cq->progress, PROGRESS_WATCHED);
+	mutex_lock(&cq->dev->cqs_lock);
+	progress_due_for_end_locked(cq);
+	mutex_unlock(&cq->dev->cqs_lock);
+	visit();
+	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
+	ck_assert(cq->settles);
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_uint_eq(poll_all(), 2);
+}
+END_TEST
+
+/* As a wait of no time is at last. It does not read a queue that is known to be empty. */
 START_TEST(a_poll_for_many_finds_what_nobody_was_told_of)
 {
 	struct tp_wc wc[TP_POLL_MAX];
@@ -250,6 +282,7 @@ END_TEST
 START_TEST(a_set_of_two_is_left_as_it_is)
 {
 	open_with(2);
+	ck_assert_int_eq(cq->signal.fd, -1);
 	poll_steadily();
 	message_completes();
 	ck_assert(is_told());
@@ -261,11 +294,25 @@ END_TEST
 START_TEST(a_descriptor_that_is_no_set_is_left_as_it_is)
 {
 	open_with(0);
+	ck_assert_int_eq(cq->signal.fd, -1);
 	poll_steadily();
 	message_completes();
 	ck_assert(is_told());
 	ck_assert_uint_eq(poll_all(), 2);
 	teardown();
+}
+END_TEST
+
+/* A queue of a device is no set of sockets, whatever its descriptor is. */
+START_TEST(a_set_of_another_provider_is_left_as_it_is)
+{
+	ff_provider()->protocol = FI_PROTO_RDMA_CM_IB_RC;
+	ff_provider()->signals = 1;
+	ofi_rig_open(&rig);
+	cq = ((struct evd *)rig.dto_evd)->cq;
+	ck_assert(!cq->dev->soft_queues);
+	ck_assert_int_eq(cq->signal.fd, -1);
+	ofi_rig_close(&rig);
 }
 END_TEST
 
@@ -277,9 +324,12 @@ START_TEST(a_signal_that_has_left_the_set_is_not_waited_for)
 	ck_assert_int_eq(epoll_ctl(cq->fi_fd, EPOLL_CTL_DEL, cq->signal.fd, NULL), 0);
 	ck_assert_int_eq(tp_cq_sleep(cq), -1);
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	message_completes();
 	visit();
 	visit();
 	ck_assert_uint_eq(cq->progress, PROGRESS_VISITED);
+	ck_assert_uint_eq(cq->backlog, CQ_READY);
+	ck_assert_uint_eq(poll_all(), 2);
 	teardown();
 }
 END_TEST
@@ -295,6 +345,8 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, who_sleeps_on_the_set_of_a_queue_is_told);
 	tcase_add_test(cases, what_came_before_a_sleep_is_told);
 	tcase_add_test(cases, who_sleeps_is_told_though_its_queue_was_polled);
+	tcase_add_test(cases, for_who_sleeps_until_a_solicited_receive_the_service_thread_is_told);
+	tcase_add_test(cases, the_service_thread_is_told_after_the_end_of_a_connection);
 	tcase_add_test(cases, the_service_thread_is_told_when_polls_have_ended);
 	tcase_add_test(cases, what_came_during_polls_is_taken_in_when_they_have_ended);
 	tcase_add_test(cases, a_poll_for_many_finds_what_nobody_was_told_of);
@@ -302,6 +354,7 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, the_service_thread_is_told_after_its_naps);
 	tcase_add_test(others, a_set_of_two_is_left_as_it_is);
 	tcase_add_test(others, a_descriptor_that_is_no_set_is_left_as_it_is);
+	tcase_add_test(others, a_set_of_another_provider_is_left_as_it_is);
 	tcase_add_test(others, a_signal_that_has_left_the_set_is_not_waited_for);
 	return run_cases(argc, argv);
 }

@@ -221,7 +221,7 @@ static bool cq_is_empty_locked(const struct tp_cq *cq)
 {
 	struct pollfd fds[] = {
 		{ .fd = cq->fi_fd, .events = POLLIN },
-		{ .fd = cq->muted ? cq->signal.fd : -1, .events = POLLIN },
+		{ .fd = atomic_load(&cq->muted) ? cq->signal.fd : -1, .events = POLLIN },
 	};
 
 	assert_locked(&cq->lock);
@@ -655,14 +655,15 @@ static NOINLINE bool cq_watch_elsewhere_locked(struct tp_cq *cq)
  */
 static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 {
-	bool quiet = true, direct = false;
+	bool quiet, direct = false;
 
 	spin_lock(&cq->lock);
 	cq->armed = true;
+	quiet = cq_unmute_locked(cq);
 	atomic_store(&cq->direct, sleeper);
 	atomic_store(&cq->sleeper, SLEEPER_READS); /* before libfabric is asked */
 	if (cq->fruitless++ < FRUITLESS_SLEEPS) {
-		quiet = cq_unmute_locked(cq) && settle_locked(cq, false);
+		quiet = quiet && settle_locked(cq, false);
 		direct = quiet && (sleeper || cq_watch_locked(cq));
 	}
 	if (direct && cq->backlog & CQ_ELSEWHERE)
@@ -691,6 +692,8 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 static void cq_arm_indirect(struct tp_cq *cq, enum tp_arm what)
 {
 	spin_lock(&cq->lock);
+	if (what == TP_ARM_SOLICITED)
+		(void)cq_unmute_locked(cq);
 	cq->armed = what != TP_ARM_NOTHING;
 	cq->known &= CQ_EMPTIED;
 	cq->fruitless = 0;
@@ -842,7 +845,9 @@ static int cq_open(struct tp_cq *cq)
 
 	if (ret)
 		return ret;
-	signal_find(&cq->signal, cq->fi_fd);
+	cq->signal.fd = -1;
+	if (dev->soft_queues && !dev->shares_progress)
+		signal_find(&cq->signal, cq->fi_fd);
 	cq->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (cq->epoll < 0) {
 		ret = -errno;

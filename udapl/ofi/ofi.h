@@ -349,7 +349,7 @@ struct ready_fd {
 	unsigned shares; /* dev->cqs_lock */
 };
 
-/* What makes libfabric's descriptor of a queue readable when there are completions, see signal.c. */
+/* What makes libfabric's descriptor of a queue readable when it has completions, see signal.c. */
 struct cq_signal {
 	int fd;		 /* -1: it is not known, or there is none */
 	uint32_t events; /* as libfabric has added it to the set */
@@ -431,7 +431,7 @@ struct tp_cq {
 
 	/* of signal.c */
 	struct cq_signal signal;
-	bool muted; /* lock; fi_fd tells of bytes only */
+	_Atomic bool muted; /* written under lock; fi_fd tells of bytes only */
 
 	/* of zone.c; lock, and to change the list dev->cqs_lock, too, which is enough to read it */
 	struct domain_cq *domains;
@@ -449,10 +449,9 @@ void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
 bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
 /* Finds the signal of a new queue of libfabric, whose descriptor is @set. */
 void signal_find(struct cq_signal *signal, int set);
-/*
- * From here on libfabric's descriptor tells of bytes only, unless somebody sleeps on it. cq->lock
- * held.
- */
+/* Does the descriptor tell of completions, though nobody sleeps? If not, or if it has to: false. */
+bool cq_may_be_muted(const struct tp_cq *cq);
+/* If so, it tells of bytes only from here on. cq->lock held. */
 void cq_mute_locked(struct tp_cq *cq);
 /* From here on it tells of completions, too. Returns whether it does. cq->lock held. */
 bool cq_unmute_locked(struct tp_cq *cq);

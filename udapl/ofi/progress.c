@@ -375,7 +375,7 @@ static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 	cq->settles = 0;
 	if (nap)
 		cq_mute_locked(cq);
-	settled = (nap || cq_unmute_locked(cq)) && cq_take_all_locked(cq, nap, is_settled);
+	settled = cq_take_all_locked(cq, nap, is_settled) && (nap || cq_unmute_locked(cq));
 	quiet = settled && !cq_find_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
@@ -405,13 +405,22 @@ static void serve_locked(struct tp_cq *cqs, enum nap nap)
 		settled = cq_serve_locked(cq, nap, settled);
 }
 
-/* Has the set report the queue again, and has it served in full, and settled, later. */
+/*
+ * Has the set report the queue again, and has it served in full, and settled, later. Returns false
+ * if that can't be now. It may have been muted, for a nap.
+ */
 static bool cq_settle_later_locked(struct tp_cq *cq)
 {
+	bool told;
+
 	assert_locked(&cq->dev->cqs_lock);
+	if (!spin_trylock(&cq->lock))
+		return false;
+	told = cq_unmute_locked(cq);
+	spin_unlock(&cq->lock);
 	if (!cq->settles)
 		cq->settles = tp_now() + cq_time(cq, VISIT_INTERVAL);
-	return !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);
+	return told && !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);
 }
 
 /*
@@ -653,9 +662,10 @@ static enum nap nap_choose_locked(const struct tp_cq *lead)
 }
 
 /*
- * Serves the queues, for a consumer that polls its memory, and takes a nap then, if something has
- * arrived lately. What was waiting before and is waiting still has not arrived since:
- * nobody can take it in, and the descriptor is readable for as long as that lasts.
+ * Serves the queues, for a consumer that polls its memory, and takes a nap then, if bytes have
+ * arrived lately: of its own completions nobody is told between naps (signal.c). What was waiting
+ * before and is waiting still has not arrived since: nobody can take it in, and the descriptor is
+ * readable for as long as that lasts.
  */
 static void serve_and_nap_locked(struct tp_cq *cqs, struct tp_cq *lead)
 {
@@ -681,7 +691,8 @@ static void cq_attend_locked(struct tp_cq *cq, enum progress_state state)
 
 	if (!cq_is_waited_for(cq) || cq->at & POLLED)
 		delay *= min_u64(1 + cq->attended / SLOWER_VISITS, SLOWEST);
-	if (cq->at & POLLED && cq->attended >= STEADY_VISITS && spin_trylock(&cq->lock)) {
+	if (cq->at & POLLED && cq->attended >= STEADY_VISITS && cq_may_be_muted(cq) &&
+	    spin_trylock(&cq->lock)) {
 		cq_mute_locked(cq);
 		spin_unlock(&cq->lock);
 	}

@@ -5,10 +5,10 @@
  * sets with a completion, by a system call, and clears with another one when a read of the queue
  * finds it set. So each message costs up to four system calls that are of no use to who polls.
  *
- * As long as nobody sleeps on the descriptor for completions the signal is muted: the set does not
- * report it. Then libfabric sets it with the first completion, and never finds it set. No manual
- * tells of it; but in a new queue it is the only descriptor in the set. That of a newer libfabric
- * has a second one, and clears no signal when it reads a queue, so there nothing is muted.
+ * While a consumer polls, and nobody sleeps, the signal is muted: the set does not report it. Then
+ * libfabric sets it with the first completion, and never finds it set. No manual tells of it; but
+ * in a new queue it is the only descriptor in the set. Since 1.18 there is a second one, and no
+ * read of a queue clears the signal, so there nothing is muted.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -66,17 +66,23 @@ static bool signal_report(const struct tp_cq *cq, bool report)
 	return !epoll_ctl(cq->fi_fd, EPOLL_CTL_MOD, cq->signal.fd, &event);
 }
 
+bool cq_may_be_muted(const struct tp_cq *cq)
+{
+	return cq->signal.fd >= 0 && !atomic_load(&cq->muted) &&
+	       atomic_load(&cq->sleeper) == SLEEPER_NONE;
+}
+
 void cq_mute_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->signal.fd >= 0 && !cq->muted && atomic_load(&cq->sleeper) != SLEEPER_READS)
-		cq->muted = signal_report(cq, false);
+	if (cq_may_be_muted(cq))
+		atomic_store(&cq->muted, signal_report(cq, false));
 }
 
 bool cq_unmute_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
-	if (cq->muted)
-		cq->muted = !signal_report(cq, true);
-	return !cq->muted;
+	if (atomic_load(&cq->muted))
+		atomic_store(&cq->muted, !signal_report(cq, true));
+	return !atomic_load(&cq->muted);
 }
