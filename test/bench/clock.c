@@ -38,16 +38,16 @@ static const struct {
 	double limit;	  /* of ours to raw; 0: none is wanted */
 	double tcp_limit; /* the same over libfabric's tcp */
 } protocols[PROTOCOLS] = {
-	[PING_PONG] = { "ping-pong, polled", 1.03, 1.1 },
+	[PING_PONG] = { "ping-pong, polled", 1.03, 1.05 },
 	[WRITES] = { "writes of 4 KiB, ten ahead, polled", 1.03, 0 },
-	[PING_PONG_ASLEEP] = { "ping-pong of two threads that sleep", 1.05, 1.1 },
-	[CONNECT] = { "connect, disconnect, free", 1.05, 0 },
-	[UNTIL_TOLD] = { "abrupt disconnect until both know", 1.05, 0 },
+	[PING_PONG_ASLEEP] = { "ping-pong of two threads that sleep", 1.05, 1.05 },
+	[CONNECT] = { "connect, disconnect, free", 1.05, 1.5 },
+	[UNTIL_TOLD] = { "abrupt disconnect until both know", 1.05, 2 },
 	[UNTIL_TOLD_FLUSHED] = { "  with 8 receives at each end", 0, 0 },
 	[REGISTER] = { "register and release 4 KiB", 1.03, 0 },
 	[BIND] = { "bind, and write through the window", 1.05, 0 },
-	[PING_PONG_TWO] = { "ping-pong of two threads that poll", 0, 1.1 },
-	[PING_PONG_APART] = { "ping-pong asleep, two processors", 0, 1.1 },
+	[PING_PONG_TWO] = { "ping-pong of two threads that poll", 0, 1.05 },
+	[PING_PONG_APART] = { "ping-pong asleep, two processors", 0, 1.05 },
 	[WRITTEN_DEQUEUED] = { "writes to and fro, polled", 0, 1.1 },
 	[WRITTEN] = { "  memory, one dequeue each", 0, 1.5 },
 	[WRITTEN_RARELY] = { "  memory, dequeues after eight", 0, 1.5 },
