@@ -239,6 +239,13 @@ int ff_set_open(const int *fds, unsigned n)
 	return set;
 }
 
+bool ff_set_reports(int set)
+{
+	struct epoll_event event;
+
+	return epoll_wait(set, &event, 1, 0) > 0;
+}
+
 /* ---- the log ---- */
 
 void ff_log_capture(void)

@@ -113,6 +113,8 @@ void ff_fd_set(int fd, bool readable);
 int ff_fd_open(void);
 /* Returns an epoll set of those descriptors that are not -1. */
 int ff_set_open(const int *fds, unsigned n);
+/* Does the set report a descriptor? */
+bool ff_set_reports(int set);
 
 /* ---- info.c ---- */
 
@@ -199,8 +201,13 @@ struct ff_cq {
 	struct fid_cq fid;
 	struct ff_domain *domain;
 	enum fi_cq_format format;
-	int fd;		/* -1: it has none */
-	int signals[2]; /* the first one is readable while something is queued; -1: there is none */
+	int fd; /* -1: it has none */
+	/*
+	 * The first one is readable while something is queued. If it is in a set, that is readable
+	 * with a completion, until a read of the queue finds that the set reports it, and until
+	 * fi_trywait. -1: there is none.
+	 */
+	int signals[2];
 	unsigned users;
 	struct ff_entry *first, **end;
 };

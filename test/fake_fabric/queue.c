@@ -225,7 +225,8 @@ static void entry_remove(struct ff_cq *cq)
 	if (!cq->first)
 		cq->end = &cq->first;
 	free(entry);
-	ff_fd_set(cq->signals[0], cq->first);
+	if (cq->fd == cq->signals[0])
+		ff_fd_set(cq->fd, cq->first);
 }
 
 static int cq_close(struct fid *fid)
@@ -275,6 +276,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 		return -err;
 	ff_clock_read();
 	ff_late_write_step();
+	if (cq->fd != cq->signals[0] && ff_set_reports(cq->fd))
+		ff_fd_set(cq->signals[0], false);
 	while ((size_t)got < count && cq->first && !cq->first->entry.err) {
 		memcpy(to, &cq->first->entry, sizes[cq->format]);
 		to += sizes[cq->format];
@@ -321,10 +324,11 @@ static struct fi_ops_cq cq_ops = {
 
 static void cq_descriptor_open(struct ff_cq *cq, enum fi_wait_obj wait)
 {
+	const unsigned signals = wait == FI_WAIT_NONE ? 0 : ff.provider.signals;
+
 	cq->signals[0] = wait == FI_WAIT_NONE ? -1 : ff_fd_open();
-	cq->signals[1] = ff.provider.signals > 1 ? ff_fd_open() : -1;
-	cq->fd = ff.provider.signals ? ff_set_open(cq->signals, COUNT_OF(cq->signals))
-				     : cq->signals[0];
+	cq->signals[1] = signals > 1 ? ff_fd_open() : -1;
+	cq->fd = signals ? ff_set_open(cq->signals, COUNT_OF(cq->signals)) : cq->signals[0];
 }
 
 int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
@@ -363,9 +367,17 @@ int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 	(void)fabric;
 	if (err)
 		return -err;
-	for (int i = 0; i < count; i++)
-		quiet &= fids[i]->fclass == FI_CLASS_EQ ? !((struct ff_eq *)fids[i])->first
-							: !((struct ff_cq *)fids[i])->first;
+	for (int i = 0; i < count; i++) {
+		struct ff_cq *cq = (struct ff_cq *)fids[i];
+
+		if (fids[i]->fclass == FI_CLASS_EQ) {
+			quiet &= !((struct ff_eq *)fids[i])->first;
+			continue;
+		}
+		quiet &= !cq->first;
+		if (cq->fd != cq->signals[0])
+			ff_fd_set(cq->signals[0], false);
+	}
 	ff_unlock();
 	return quiet || ff.provider.arms_blindly ? 0 : -FI_EAGAIN;
 }

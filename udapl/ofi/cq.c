@@ -221,7 +221,7 @@ static bool cq_is_empty_locked(const struct tp_cq *cq)
 {
 	struct pollfd fds[] = {
 		{ .fd = cq->fi_fd, .events = POLLIN },
-		{ .fd = atomic_load(&cq->muted) ? cq->signal.fd : -1, .events = POLLIN },
+		{ .fd = atomic_load(&cq->muted) ? cq->fi_signal.fd : -1, .events = POLLIN },
 	};
 
 	assert_locked(&cq->lock);
@@ -237,6 +237,7 @@ bool cq_has_nothing_locked(const struct tp_cq *cq)
 
 void cq_collect_locked(struct tp_cq *cq)
 {
+	(void)cq_unmute_locked(cq); /* or what came once would be read again and again */
 	while (!cq_has_nothing_locked(cq) && cq_harvest_locked(cq))
 		;
 }
@@ -594,13 +595,6 @@ bool cq_settle_locked(struct tp_cq *cq)
 	return settle_locked(cq, true);
 }
 
-/* Notes that the service thread, which may have left the queue to who sleeps, has to serve it. */
-static void cq_needs_service(struct tp_cq *cq, enum cq_sleeper sleeper)
-{
-	atomic_store(&cq->sleeper, sleeper);
-	progress_resume(cq);
-}
-
 /*
  * Has libfabric's descriptor make that of the queue readable. Returns false if the kernel has no
  * memory for that, or if the sets are nested too deep.
@@ -649,9 +643,9 @@ static NOINLINE bool cq_watch_elsewhere_locked(struct tp_cq *cq)
 
 /*
  * Arms the queue so that whatever arrives wakes who sleeps, and returns true. Returns false if only
- * completions do, which others take in, because there is something that nobody can take in, or
- * because so much has arrived that was no completion. @sleeper: who sleeps does so on libfabric's
- * descriptor, too.
+ * completions do, which others take in, because there is something that nobody can take in, because
+ * so much has arrived that was no completion, or because the descriptor does not tell of
+ * completions. @sleeper: who sleeps does so on libfabric's descriptor, too.
  */
 static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 {
@@ -676,9 +670,10 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
 	if (!direct)
-		cq_needs_service(cq, SLEEPER_AWAITS);
-	else if (!sleeper && cq->dev->shares_progress)
-		progress_resume(cq); /* all may have been left to one who slept here before */
+		atomic_store(&cq->sleeper, SLEEPER_AWAITS);
+	/* it, or all with it, may have been left to who slept here */
+	if (!direct || (!sleeper && cq->dev->shares_progress))
+		progress_resume(cq);
 	if (!quiet)
 		progress_poke(cq);
 	return direct;
@@ -692,7 +687,8 @@ static bool cq_arm_direct(struct tp_cq *cq, bool sleeper)
 static void cq_arm_indirect(struct tp_cq *cq, enum tp_arm what)
 {
 	spin_lock(&cq->lock);
-	if (what == TP_ARM_SOLICITED)
+	atomic_store(&cq->sleeper, what == TP_ARM_SOLICITED ? SLEEPER_AWAITS : SLEEPER_NONE);
+	if (what == TP_ARM_SOLICITED) /* the service thread learns of completions at once */
 		(void)cq_unmute_locked(cq);
 	cq->armed = what != TP_ARM_NOTHING;
 	cq->known &= CQ_EMPTIED;
@@ -701,7 +697,7 @@ static void cq_arm_indirect(struct tp_cq *cq, enum tp_arm what)
 	if (cq_has_completions_locked(cq))
 		cq_signal_locked(cq);
 	spin_unlock(&cq->lock);
-	cq_needs_service(cq, what == TP_ARM_SOLICITED ? SLEEPER_AWAITS : SLEEPER_NONE);
+	progress_resume(cq);
 }
 
 int tp_cq_arm(struct tp_cq *cq, enum tp_arm what)
@@ -845,9 +841,9 @@ static int cq_open(struct tp_cq *cq)
 
 	if (ret)
 		return ret;
-	cq->signal.fd = -1;
+	cq->fi_signal.fd = -1;
 	if (dev->soft_queues && !dev->shares_progress)
-		signal_find(&cq->signal, cq->fi_fd);
+		fi_signal_find(&cq->fi_signal, cq->fi_fd);
 	cq->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (cq->epoll < 0) {
 		ret = -errno;

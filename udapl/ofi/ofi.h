@@ -350,10 +350,10 @@ struct ready_fd {
 };
 
 /* What makes libfabric's descriptor of a queue readable when it has completions, see signal.c. */
-struct cq_signal {
+struct fi_signal {
 	int fd;		 /* -1: it is not known, or there is none */
-	uint32_t events; /* as libfabric has added it to the set */
-	uint64_t what;
+	uint32_t events; /* these, and the data, are as libfabric has added it to its set */
+	uint64_t data;
 };
 
 /*
@@ -386,7 +386,7 @@ struct tp_cq {
 	struct tp_cq *next_due; /* dev->due_lock */
 	bool due;		/* dev->due_lock; the service thread looks at it next */
 	bool due_again;		/* dev->due_lock; who asked for that found it due already */
-	int fi_fd;		/* libfabric's; readable when bytes or completions have arrived */
+	int fi_fd;   /* libfabric's; readable when bytes or, unless muted, completions are there */
 	int epoll;   /* holds that of always_ready, for one event, and fi_fd when armed */
 	bool in_set; /* lock; epoll holds fi_fd */
 	struct ready_fd *always_ready;
@@ -430,8 +430,8 @@ struct tp_cq {
 	_Atomic bool poked;	  /* though it is, because a receive was posted */
 
 	/* of signal.c */
-	struct cq_signal signal;
-	_Atomic bool muted; /* written under lock; fi_fd tells of bytes only */
+	struct fi_signal fi_signal;
+	_Atomic bool muted; /* written under lock; fi_fd does not tell of completions */
 
 	/* of zone.c; lock, and to change the list dev->cqs_lock, too, which is enough to read it */
 	struct domain_cq *domains;
@@ -448,10 +448,10 @@ void fi_cq_destroy(struct tp_dev *dev, struct fid_cq *fi);
 /* Does its descriptor report what comes from here on? If not, the queue is to be read first. */
 bool fi_cq_is_quiet(struct tp_dev *dev, struct fid_cq *fi);
 /* Finds the signal of a new queue of libfabric, whose descriptor is @set. */
-void signal_find(struct cq_signal *signal, int set);
-/* Does the descriptor tell of completions, though nobody sleeps? If not, or if it has to: false. */
+void fi_signal_find(struct fi_signal *found, int set);
+/* Is the signal of the queue known, not muted yet, and nobody asleep? */
 bool cq_may_be_muted(const struct tp_cq *cq);
-/* If so, it tells of bytes only from here on. cq->lock held. */
+/* Mutes the signal if that is so: libfabric's descriptor tells of bytes only. cq->lock held. */
 void cq_mute_locked(struct tp_cq *cq);
 /* From here on it tells of completions, too. Returns whether it does. cq->lock held. */
 bool cq_unmute_locked(struct tp_cq *cq);

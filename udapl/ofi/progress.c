@@ -77,7 +77,7 @@ enum nap {
 };
 
 /* Visits in a row that have found consumers. */
-#define STEADY_VISITS 2	 /* the descriptor leaves the set: in there, each byte is dearer */
+#define STEADY_VISITS 2	 /* it leaves the set, where each byte is dearer, and is muted */
 #define SLOWER_VISITS 4	 /* the next visits are one VISIT_INTERVAL further apart, ... */
 #define SLOWEST	      4	 /* ... up to so many */
 #define LOOK_VISITS   10 /* one looks for completions at the other queue of a pair */
@@ -360,7 +360,8 @@ static void nap_begin_locked(struct tp_cq *cq, enum nap nap)
 
 /*
  * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
- * nap then. @is_settled: so is one that is visited with this one. Returns whether this one is.
+ * nap then, in which nobody is told of completions. @is_settled: so is one that is visited with
+ * this one. Returns whether this one is, and tells of what comes from here on.
  */
 static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
@@ -405,19 +406,28 @@ static void serve_locked(struct tp_cq *cqs, enum nap nap)
 		settled = cq_serve_locked(cq, nap, settled);
 }
 
-/*
- * Has the set report the queue again, and has it served in full, and settled, later. Returns false
- * if that can't be now. It may have been muted, for a nap.
- */
-static bool cq_settle_later_locked(struct tp_cq *cq)
+/* Has the signal reported again, which may be muted for a nap. Returns whether it is. */
+static bool cq_unmute(struct tp_cq *cq)
 {
 	bool told;
 
-	assert_locked(&cq->dev->cqs_lock);
-	if (!spin_trylock(&cq->lock))
-		return false;
+	if (!atomic_load(&cq->muted))
+		return true; /* only this thread mutes */
+	spin_lock(&cq->lock);
 	told = cq_unmute_locked(cq);
 	spin_unlock(&cq->lock);
+	return told;
+}
+
+/*
+ * Has the set report the queue again, and has it served in full, and settled, later. Returns false
+ * if it can't be reported.
+ */
+static bool cq_settle_later_locked(struct tp_cq *cq)
+{
+	const bool told = cq_unmute(cq);
+
+	assert_locked(&cq->dev->cqs_lock);
 	if (!cq->settles)
 		cq->settles = tp_now() + cq_time(cq, VISIT_INTERVAL);
 	return told && !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);

@@ -3,12 +3,13 @@
  * libfabric's descriptor of a completion queue is readable when bytes have arrived, and when there
  * are completions. That of its tcp is an epoll set of the sockets and of a signal, which libfabric
  * sets with a completion, by a system call, and clears with another one when a read of the queue
- * finds it set. So each message costs up to four system calls that are of no use to who polls.
+ * finds it set. So each message costs up to four system calls, to wake who sleeps.
  *
- * While a consumer polls, and nobody sleeps, the signal is muted: the set does not report it. Then
- * libfabric sets it with the first completion, and never finds it set. No manual tells of it; but
- * in a new queue it is the only descriptor in the set. Since 1.18 there is a second one, and no
- * read of a queue clears the signal, so there nothing is muted.
+ * As long as nobody sleeps, because a consumer polls, or between the naps of the service thread,
+ * the signal is muted: the set does not report it. Then libfabric sets it with the first
+ * completion, and never finds it set; only fi_trywait clears it. No manual tells of it; but in a
+ * new queue it is the only descriptor in the set. Since 1.18 there is a second one, and no read of
+ * a queue clears the signal, so there nothing is muted.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -41,9 +42,9 @@ static bool fdinfo_read(int fd, char *text, size_t size)
 	return (size_t)length < size - 1;
 }
 
-void signal_find(struct cq_signal *found, int set)
+void fi_signal_find(struct fi_signal *found, int set)
 {
-	struct cq_signal signal;
+	struct fi_signal signal;
 	char text[512], *member;
 
 	found->fd = -1;
@@ -53,22 +54,22 @@ void signal_find(struct cq_signal *found, int set)
 	if (!member || strstr(member + strlen(MEMBER), MEMBER))
 		return;
 	if (sscanf(member, MEMBER "%d events: %" SCNx32 " data: %" SCNx64, &signal.fd,
-		   &signal.events, &signal.what) == 3)
+		   &signal.events, &signal.data) == 3)
 		*found = signal;
 }
 
 /* Has the set report the signal, or not. Returns whether that worked. */
 static bool signal_report(const struct tp_cq *cq, bool report)
 {
-	struct epoll_event event = { .events = report ? cq->signal.events : 0,
-				     .data.u64 = cq->signal.what };
+	struct epoll_event event = { .events = report ? cq->fi_signal.events : 0,
+				     .data.u64 = cq->fi_signal.data };
 
-	return !epoll_ctl(cq->fi_fd, EPOLL_CTL_MOD, cq->signal.fd, &event);
+	return !epoll_ctl(cq->fi_fd, EPOLL_CTL_MOD, cq->fi_signal.fd, &event);
 }
 
 bool cq_may_be_muted(const struct tp_cq *cq)
 {
-	return cq->signal.fd >= 0 && !atomic_load(&cq->muted) &&
+	return cq->fi_signal.fd >= 0 && !atomic_load(&cq->muted) &&
 	       atomic_load(&cq->sleeper) == SLEEPER_NONE;
 }
 
