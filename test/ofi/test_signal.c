@@ -35,15 +35,10 @@ static void teardown(void)
 	ofi_rig_close(&rig);
 }
 
-static void visit_due(void)
-{
-	(void)progress_run(cq->dev, true, false);
-}
-
 static void visit(void)
 {
 	progress_due(cq);
-	visit_due();
+	(void)progress_run(cq->dev, true, false);
 }
 
 /* Two completions, and no bytes. */
@@ -205,23 +200,6 @@ START_TEST(what_came_during_polls_is_taken_in_when_they_have_ended)
 }
 END_TEST
 
-/* A nap, in which it polls the descriptors, ends so. */
-START_TEST(the_service_thread_is_told_after_the_end_of_a_connection)
-{
-	poll_steadily();
-	atomic_store(&cq->progress, PROGRESS_WATCHED);
-	mutex_lock(&cq->dev->cqs_lock);
-	progress_due_for_end_locked(cq);
-	mutex_unlock(&cq->dev->cqs_lock);
-	visit();
-	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-	ck_assert(cq->settles);
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 2);
-}
-END_TEST
-
 /* As a wait of no time is at last. It does not read a queue that is known to be empty. */
 START_TEST(a_poll_for_many_finds_what_nobody_was_told_of)
 {
@@ -252,45 +230,6 @@ START_TEST(ends_beside_polls_read_the_queue_once)
 		spin_unlock(&cq->lock);
 	}
 	ck_assert_uint_eq(ff_calls_here("fi_cq_read") - reads, 1);
-}
-END_TEST
-
-/* ---- a consumer that polls its memory ---- */
-
-/* It polls once for what it has requested, and does not when something arrives next. */
-static void poll_memory(void)
-{
-	for (unsigned i = 0; i < MANY; i++) {
-		(void)poll_all();
-		message_completes();
-		do
-			visit();
-		while (cq->grace_ends);
-	}
-}
-
-/* It takes them when it polls again: there are two more. */
-START_TEST(between_naps_nobody_is_told_of_completions)
-{
-	poll_memory();
-	message_completes();
-	ck_assert(!is_told());
-	ck_assert_uint_eq(poll_all(), 4);
-}
-END_TEST
-
-START_TEST(the_service_thread_is_told_after_its_naps)
-{
-	unsigned naps = 0;
-
-	poll_memory();
-	for (; cq->due; naps++)
-		visit_due();
-	ck_assert_uint_gt(naps, 1);
-	ck_assert_uint_eq(cq->progress, PROGRESS_WATCHED);
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 4);
 }
 END_TEST
 
@@ -363,13 +302,10 @@ int main(int argc, char **argv)
 	tcase_add_test(cases, what_came_before_a_sleep_is_told);
 	tcase_add_test(cases, who_sleeps_is_told_though_its_queue_was_polled);
 	tcase_add_test(cases, for_who_sleeps_until_a_solicited_receive_the_service_thread_is_told);
-	tcase_add_test(cases, the_service_thread_is_told_after_the_end_of_a_connection);
 	tcase_add_test(cases, the_service_thread_is_told_when_polls_have_ended);
 	tcase_add_test(cases, what_came_during_polls_is_taken_in_when_they_have_ended);
 	tcase_add_test(cases, a_poll_for_many_finds_what_nobody_was_told_of);
 	tcase_add_test(cases, ends_beside_polls_read_the_queue_once);
-	tcase_add_test(cases, between_naps_nobody_is_told_of_completions);
-	tcase_add_test(cases, the_service_thread_is_told_after_its_naps);
 	tcase_add_test(others, a_set_of_two_is_left_as_it_is);
 	tcase_add_test(others, a_descriptor_that_is_no_set_is_left_as_it_is);
 	tcase_add_test(others, a_set_of_another_provider_is_left_as_it_is);

@@ -360,8 +360,8 @@ static void nap_begin_locked(struct tp_cq *cq, enum nap nap)
 
 /*
  * Takes in what is there, for consumers that are busy elsewhere. @nap: the service thread takes a
- * nap then, in which nobody is told of completions. @is_settled: so is one that is visited with
- * this one. Returns whether this one is, and tells of what comes from here on.
+ * nap then. @is_settled: so is one that is visited with this one. Returns whether this one is, and
+ * its signal is not muted.
  */
 static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 {
@@ -374,9 +374,7 @@ static bool cq_serve_locked(struct tp_cq *cq, enum nap nap, bool is_settled)
 	}
 	cq->attended = 0;
 	cq->settles = 0;
-	if (nap)
-		cq_mute_locked(cq);
-	settled = cq_take_all_locked(cq, nap, is_settled) && (nap || cq_unmute_locked(cq));
+	settled = cq_take_all_locked(cq, nap, is_settled) && cq_unmute_locked(cq);
 	quiet = settled && !cq_find_held_up(cq);
 	stalled = cq->backlog & CQ_STALLED;
 	quiet = quiet && !stalled;
@@ -406,31 +404,13 @@ static void serve_locked(struct tp_cq *cqs, enum nap nap)
 		settled = cq_serve_locked(cq, nap, settled);
 }
 
-/* Has the signal reported again, which may be muted for a nap. Returns whether it is. */
-static bool cq_unmute(struct tp_cq *cq)
-{
-	bool told;
-
-	if (!atomic_load(&cq->muted))
-		return true; /* only this thread mutes */
-	spin_lock(&cq->lock);
-	told = cq_unmute_locked(cq);
-	spin_unlock(&cq->lock);
-	return told;
-}
-
-/*
- * Has the set report the queue again, and has it served in full, and settled, later. Returns false
- * if it can't be reported.
- */
+/* Has the set report the queue again, and has it served in full, and settled, later. */
 static bool cq_settle_later_locked(struct tp_cq *cq)
 {
-	const bool told = cq_unmute(cq);
-
 	assert_locked(&cq->dev->cqs_lock);
 	if (!cq->settles)
 		cq->settles = tp_now() + cq_time(cq, VISIT_INTERVAL);
-	return told && !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);
+	return !cq_enter_locked(cq, PROGRESS_WATCHED, VISIT_INTERVAL);
 }
 
 /*
@@ -672,10 +652,9 @@ static enum nap nap_choose_locked(const struct tp_cq *lead)
 }
 
 /*
- * Serves the queues, for a consumer that polls its memory, and takes a nap then, if bytes have
- * arrived lately: of its own completions nobody is told between naps (signal.c). What was waiting
- * before and is waiting still has not arrived since: nobody can take it in, and the descriptor is
- * readable for as long as that lasts.
+ * Serves the queues, for a consumer that polls its memory, and takes a nap then, if something has
+ * arrived lately. What was waiting before and is waiting still has not arrived since:
+ * nobody can take it in, and the descriptor is readable for as long as that lasts.
  */
 static void serve_and_nap_locked(struct tp_cq *cqs, struct tp_cq *lead)
 {

@@ -5,11 +5,10 @@
  * sets with a completion, by a system call, and clears with another one when a read of the queue
  * finds it set. So each message costs up to four system calls, to wake who sleeps.
  *
- * As long as nobody sleeps, because a consumer polls, or between the naps of the service thread,
- * the signal is muted: the set does not report it. Then libfabric sets it with the first
- * completion, and never finds it set; only fi_trywait clears it. No manual tells of it; but in a
- * new queue it is the only descriptor in the set. Since 1.18 there is a second one, and no read of
- * a queue clears the signal, so there nothing is muted.
+ * While a consumer polls, and nobody sleeps, the signal is muted: the set does not report it. Then
+ * libfabric sets it with the first completion, and never finds it set; only fi_trywait clears it.
+ * No manual tells of it; but in a new queue it is the only descriptor in the set. Since 1.18 there
+ * is a second one, and no read of a queue clears the signal, so there nothing is muted.
  */
 #include <fcntl.h>
 #include <inttypes.h>
