@@ -9,6 +9,7 @@
  * test/soak MINUTES --pair runs it. Without SOAK_MINUTES it takes three intervals of a second.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -521,9 +522,14 @@ END_TEST
 
 int main(int argc, char **argv)
 {
+	const char *kind = getenv("DAT_TEST_DEV");
 	const struct device_case cases[] = {
 		{ nothing_grows_and_no_latency_drifts_on_two_hosts, NEEDS_NOTHING },
 	};
 
+	if (kind && !strcmp(kind, "siw")) {
+		puts("1..0 # SKIP beside other work siw loses reads, and panics at the end");
+		return 0;
+	}
 	return run_on_device(argc, argv, cases, COUNT(cases));
 }
