@@ -217,6 +217,11 @@ struct fi_cq_err_entry *ff_entry_add(struct ff_cq *cq, void *context, uint64_t f
 	return &entry->entry;
 }
 
+static bool cq_has_set(const struct ff_cq *cq)
+{
+	return cq->fd != cq->signals[0];
+}
+
 static void entry_remove(struct ff_cq *cq)
 {
 	struct ff_entry *entry = cq->first;
@@ -225,7 +230,7 @@ static void entry_remove(struct ff_cq *cq)
 	if (!cq->first)
 		cq->end = &cq->first;
 	free(entry);
-	if (cq->fd == cq->signals[0])
+	if (!cq_has_set(cq))
 		ff_fd_set(cq->fd, cq->first);
 }
 
@@ -243,7 +248,7 @@ static int cq_close(struct fid *fid)
 	for (unsigned i = 0; i < COUNT_OF(cq->signals); i++)
 		if (cq->signals[i] >= 0)
 			close(cq->signals[i]);
-	if (cq->fd >= 0 && cq->fd != cq->signals[0])
+	if (cq_has_set(cq))
 		close(cq->fd);
 	cq->domain->users--;
 	free(cq);
@@ -276,7 +281,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 		return -err;
 	ff_clock_read();
 	ff_late_write_step();
-	if (cq->fd != cq->signals[0] && ff_set_reports(cq->fd))
+	if (cq_has_set(cq) && ff_set_reports(cq->fd))
 		ff_fd_set(cq->signals[0], false);
 	while ((size_t)got < count && cq->first && !cq->first->entry.err) {
 		memcpy(to, &cq->first->entry, sizes[cq->format]);
@@ -375,7 +380,7 @@ int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 			continue;
 		}
 		quiet &= !cq->first;
-		if (cq->fd != cq->signals[0])
+		if (cq_has_set(cq))
 			ff_fd_set(cq->signals[0], false);
 	}
 	ff_unlock();

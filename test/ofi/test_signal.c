@@ -83,11 +83,25 @@ static bool is_readable(void)
 	return poll(&fd, 1, 0) > 0;
 }
 
-START_TEST(who_polls_is_not_told_of_completions)
+static void expect_told(void)
 {
 	message_completes();
 	ck_assert(is_told());
 	ck_assert_uint_eq(poll_all(), 2);
+}
+
+/* It is awake then. */
+static void expect_sleeper_told(void)
+{
+	message_completes();
+	ck_assert(is_told());
+	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
+	ck_assert_uint_eq(poll_all(), 2);
+}
+
+START_TEST(who_polls_is_not_told_of_completions)
+{
+	expect_told();
 	poll_steadily();
 	message_completes();
 	ck_assert(!is_told());
@@ -100,9 +114,7 @@ START_TEST(who_polls_now_and_then_is_told)
 {
 	(void)poll_all();
 	visit();
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_told();
 }
 END_TEST
 
@@ -111,10 +123,7 @@ START_TEST(who_sleeps_after_polls_is_told)
 	poll_steadily();
 	ck_assert_int_eq(tp_cq_sleep(cq), cq->fi_fd);
 	ck_assert(!is_told());
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_sleeper_told();
 }
 END_TEST
 
@@ -150,10 +159,7 @@ START_TEST(who_sleeps_is_told_though_its_queue_was_polled)
 		(void)poll_all();
 		visit();
 	}
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_sleeper_told();
 }
 END_TEST
 
@@ -163,9 +169,7 @@ START_TEST(for_who_sleeps_until_a_solicited_receive_the_service_thread_is_told)
 	poll_steadily();
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_SOLICITED), 0);
 	for (unsigned i = 0; i < 2 * MANY; i++) {
-		message_completes();
-		ck_assert(is_told());
-		ck_assert_uint_eq(poll_all(), 2);
+		expect_told();
 		visit();
 	}
 	ck_assert_int_eq(tp_cq_arm(cq, TP_ARM_NOTHING), 0);
@@ -184,9 +188,7 @@ START_TEST(the_service_thread_is_told_when_polls_have_ended)
 	poll_steadily();
 	stop_polling();
 	ck_assert(!is_told());
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_told();
 }
 END_TEST
 
@@ -240,9 +242,7 @@ START_TEST(a_set_of_two_is_left_as_it_is)
 	open_with(2);
 	ck_assert_int_eq(cq->fi_signal.fd, -1);
 	poll_steadily();
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_told();
 	teardown();
 }
 END_TEST
@@ -252,9 +252,7 @@ START_TEST(a_descriptor_that_is_no_set_is_left_as_it_is)
 	open_with(0);
 	ck_assert_int_eq(cq->fi_signal.fd, -1);
 	poll_steadily();
-	message_completes();
-	ck_assert(is_told());
-	ck_assert_uint_eq(poll_all(), 2);
+	expect_told();
 	teardown();
 }
 END_TEST
