@@ -1473,6 +1473,42 @@ START_TEST(a_request_that_is_refused_while_the_connection_ends_is_flushed)
 }
 END_TEST
 
+static void post_two_refused(void *posted)
+{
+	fake_fail("post_send", EINVAL, 1);
+	post_send(client, 2, 0, 8, 0);
+	post_send(client, 3, 0, 8, SUPPRESS);
+	atomic_store((atomic_bool *)posted, true);
+}
+
+/*
+ * They are posted when the connection ends already, and the marker of the suppressed requests is
+ * not posted yet. It would stand for these two, which the device never got.
+ */
+START_TEST(no_marker_follows_a_request_that_is_refused_while_the_connection_ends)
+{
+	atomic_bool posted = false;
+
+	client->thread_safe = _i;
+	pair_connect(&pair);
+	race_call(RACE_GATE, client->ep, post_two_refused, &posted);
+	pair_begin_to_end(&pair);
+	while (!atomic_load(&posted))
+		sched_yield();
+	fake_wait_idle(0); /* by now the service thread would have posted a marker */
+	post_send(client, 4, 0, 8, 0);
+	while (fake_step())
+		;
+	fake_clock_auto(true);
+	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	for (unsigned n = 1; n <= 4; n++)
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_idle(true, true);
+	pair_close_abrupt(&pair);
+}
+END_TEST
+
 /* The same of a bind of a range that is too long for the device's windows. */
 START_TEST(a_bind_that_is_refused_while_the_connection_ends_is_flushed)
 {
@@ -1825,6 +1861,8 @@ static void add_post_limit_cases(void)
 			    2);
 	tcase_add_loop_test(cases, a_request_that_is_refused_while_the_connection_ends_is_flushed,
 			    0, 4);
+	tcase_add_loop_test(
+		cases, no_marker_follows_a_request_that_is_refused_while_the_connection_ends, 0, 2);
 	tcase_add_loop_test(cases, a_bind_that_is_refused_while_the_connection_ends_is_flushed, 0,
 			    2);
 	tcase_add_test(cases, a_post_to_a_full_ring_polls_first);

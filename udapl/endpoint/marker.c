@@ -32,7 +32,7 @@ void ep_post_marker_locked(struct ep *ep)
 		spin_lock(&ep->send_lock);
 	spin_lock(&ep->request_evd->lock);
 	tail = atomic_load(&sends->tail);
-	if (!marker->posted && tail != atomic_load(&sends->head) &&
+	if (!marker->posted && !sends->kept_back && tail != atomic_load(&sends->head) &&
 	    is_unsignalled(ring_slot(sends, tail - RING_STEP))) {
 		marker->covers = tail;
 		marker->posted = tp_post_marker(ep->qp, &marker->req) == 0;

@@ -290,12 +290,13 @@ static DAT_RETURN post_failed_relock(struct ep *ep, struct ring *ring, struct ev
 	refuse = refuse && ep_state(ep) != DAT_EP_STATE_DISCONNECTED && ring_used(ring);
 	if (refuse)
 		ring_unpush(ring);
+	else
+		ring->kept_back |= err != -ENOTCONN; /* which a device says of all */
 	spin_unlock(&evd->lock);
 	if (refuse && kind == REQ_BIND) /* it may be tried in another way */
 		return status;
 	if (refuse)
 		return post_log_relock(ep, ring, kind, status, err);
-	ring->kept_back |= err != -ENOTCONN; /* which a device says of all */
 	atomic_store(&ep->seen.flushed, true);
 	/* completes the request as flushed if it is still in the ring */
 	service_queue_work(ep->obj.ia, &ep->work);
