@@ -4,6 +4,12 @@
 
 #include "impl.h"
 
+static void socket_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 /* ---- addresses ---- */
 
 static struct sockaddr_in *port_give(struct sockaddr_storage *address)
@@ -71,6 +77,7 @@ static int pep_close(struct fid *fid)
 		pep->eq->users--;
 	}
 	pep->fabric->users--;
+	socket_close(pep->socket);
 	ff_info_free(pep->info);
 	ff_alive_add(FF_INFO, 1); /* not one that the program has */
 	free(pep);
@@ -88,7 +95,7 @@ static int pep_bind(struct fid *fid, struct fid *to, uint64_t flags)
 	if (err)
 		return -err;
 	pep->eq = (struct ff_eq *)to;
-	pep->eq->users++;
+	ff_eq_use(pep->eq);
 	ff_unlock();
 	return 0;
 }
@@ -150,6 +157,7 @@ static void request_fail(struct ff_request *request, const void *data, size_t si
 		ff_event_add(request->from->eq, &event);
 		request->from->request = NULL;
 	}
+	socket_close(request->socket);
 	free(request);
 	ff_alive_add(FF_REQUEST, -1);
 }
@@ -180,6 +188,18 @@ static struct fi_ops_cm pep_cm_ops = {
 	.reject = pep_reject,
 };
 
+/* Gives it a port, if it was given none. */
+static void pep_place(struct ff_pep *pep)
+{
+	struct sockaddr_in *address = pep->info->src_addr;
+
+	pep->socket = -1;
+	if (ff.provider.sockets)
+		pep->socket = ff_socket_listen(&address->sin_port);
+	else if (!address->sin_port)
+		port_give(pep->info->src_addr);
+}
+
 int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **out,
 		void *context)
 {
@@ -205,8 +225,7 @@ int ff_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep 
 	pep->given = info;
 	pep->info = ff_info_copy(info);
 	ff_alive_add(FF_INFO, -1); /* not one that the program has */
-	if (!address->sin_port)
-		port_give(pep->info->src_addr);
+	pep_place(pep);
 	pep->next = ff.peps;
 	ff.peps = pep;
 	ff_alive_add(FF_PEP, 1);
@@ -231,11 +250,30 @@ void ff_listener_fail(int err)
 
 /* ---- the life of an endpoint ---- */
 
+static void ep_shut_socket(struct ff_ep *ep)
+{
+	if (ep->socket >= 0 && !ep->socket_is_shut)
+		(void)shutdown(ep->socket, SHUT_RDWR);
+	ep->socket_is_shut = true;
+}
+
+void ff_shut_all(void)
+{
+	ff_lock();
+	for (struct ff_ep *ep = ff.eps; ep; ep = ep->next)
+		if (ep->connected)
+			ep_shut_socket(ep);
+	ff_unlock();
+}
+
 void ff_ep_end(struct ff_ep *ep, bool told)
 {
 	struct ff_event event = { .type = FI_SHUTDOWN, .fid = &ep->fid.fid };
 	struct ff_ep *peer = ep->peer;
 
+	ep_shut_socket(ep);
+	if (peer)
+		ep_shut_socket(peer);
 	if (told && (ep->connected || ep->request))
 		ff_event_add(ep->eq, &event);
 	ff_receives_flush(ep);
@@ -271,6 +309,7 @@ static int ep_close(struct fid *fid)
 	else if (ep->request)
 		request_fail(ep->request, NULL, 0);
 	ff_ep_end(ep, false);
+	socket_close(ep->socket);
 	ff_messages_free(ep);
 	ff_late_write_drop(ep);
 	for (link = ep->srx ? &ep->srx->takers : NULL; link && *link; link = &(*link)->next_taker)
@@ -314,7 +353,7 @@ static int ep_bind(struct fid *fid, struct fid *to, uint64_t flags)
 	}
 	if (to->fclass == FI_CLASS_EQ) {
 		ep->eq = (struct ff_eq *)to;
-		ep->eq->users++;
+		ff_eq_use(ep->eq);
 	}
 	if (to->fclass == FI_CLASS_CQ)
 		ff_require(((struct ff_cq *)to)->domain == ep->domain,
@@ -380,6 +419,11 @@ static void request_send(struct ff_ep *ep, struct ff_pep *pep, const void *data,
 	ff_require(request, "no memory for a request");
 	request->fid.fclass = FI_CLASS_CONNREQ;
 	request->from = ep;
+	request->socket = -1;
+	if (ep && pep->socket >= 0) {
+		ep->socket = ff_socket_connect(pep_port(pep), &ep->local);
+		request->socket = ff_socket_accept(pep->socket);
+	}
 	if (ep)
 		ep->request = request;
 	ff_alive_add(FF_REQUEST, 1);
@@ -456,6 +500,7 @@ static int ep_accept(struct fid_ep *fid, const void *data, size_t size)
 	ff_require(ep->enabled && ep->request, "fi_accept of no request");
 	ff_require(size <= FF_MAX_DATA, "too much data in an answer");
 	peer = ep->request->from;
+	ep->socket = ep->request->socket;
 	free(ep->request);
 	ff_alive_add(FF_REQUEST, -1);
 	ep->request = NULL;
@@ -533,6 +578,7 @@ int ff_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	ep->domain->users++;
 	ep->receives_end = &ep->receives;
 	ep->messages_end = &ep->messages;
+	ep->socket = -1;
 	port_give(&ep->local);
 	ep->request = (struct ff_request *)info->handle;
 	ep->used = ep->request != NULL;

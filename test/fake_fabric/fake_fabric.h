@@ -56,6 +56,12 @@ struct ff_provider {
 	size_t cq_size; /* the longest completion queue; 0: any */
 	bool arms_blindly; /* fi_trywait never says that something is there */
 	unsigned signals; /* up to 2, in a set that is a completion queue's descriptor; 0: no set */
+	/*
+	 * Connections have sockets, which are shut down at their ends. The event queue's descriptor
+	 * is a set, of a signal of these ends and, once an endpoint is bound to it, of what tells
+	 * of all else.
+	 */
+	bool sockets;
 };
 struct ff_provider *ff_provider(void);
 
@@ -86,6 +92,8 @@ void ff_hook(const char *call, void (*hook)(void));
  */
 void ff_stray_request(void);
 void ff_disconnect_all(void);
+/* What becomes of sockets first when all connections end: the rest is ff_disconnect_all. */
+void ff_shut_all(void);
 /*
  * What any peer may do, be it no uDAPL provider: a request of nobody, with these data, arrives at
  * all that listen; the next accept or rejection brings these data instead of those that it was

@@ -224,18 +224,22 @@ void ff_fd_set(int fd, bool readable)
 		ff_require(eventfd_write(fd, 1) == 0, "no event can be announced");
 }
 
+void ff_set_add(int set, int fd, uint64_t data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = data };
+
+	ff_require(!__real_epoll_ctl(set, EPOLL_CTL_ADD, fd, &event),
+		   "a descriptor can't be in a set");
+}
+
 int ff_set_open(const int *fds, unsigned n)
 {
 	int set = __real_epoll_create1(EPOLL_CLOEXEC);
 
 	ff_require(set >= 0, "no descriptor is left");
-	for (unsigned i = 0; i < n; i++) {
-		struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX - i };
-
+	for (unsigned i = 0; i < n; i++)
 		if (fds[i] >= 0)
-			ff_require(!__real_epoll_ctl(set, EPOLL_CTL_ADD, fds[i], &event),
-				   "a descriptor can't be in a set");
-	}
+			ff_set_add(set, fds[i], UINT64_MAX - i);
 	return set;
 }
 
@@ -244,6 +248,54 @@ bool ff_set_reports(int set)
 	struct epoll_event event;
 
 	return epoll_wait(set, &event, 1, 0) > 0;
+}
+
+/* ---- sockets ---- */
+
+static int socket_open(struct sockaddr_in *address, in_port_t port)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	ff_require(fd >= 0, "no descriptor is left");
+	*address = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = port,
+	};
+	return fd;
+}
+
+int ff_socket_listen(in_port_t *port)
+{
+	struct sockaddr_in address;
+	socklen_t size = sizeof(address);
+	int fd = socket_open(&address, *port);
+
+	ff_require(!bind(fd, (struct sockaddr *)&address, size) && !listen(fd, 8) &&
+			   !getsockname(fd, (struct sockaddr *)&address, &size),
+		   "no port is left");
+	*port = address.sin_port;
+	return fd;
+}
+
+int ff_socket_connect(in_port_t port, struct sockaddr_storage *from)
+{
+	struct sockaddr_in address;
+	socklen_t size = sizeof(address);
+	int fd = socket_open(&address, port);
+
+	ff_require(!connect(fd, (struct sockaddr *)&address, size) &&
+			   !getsockname(fd, (struct sockaddr *)from, &size),
+		   "no connection to a socket that listens");
+	return fd;
+}
+
+int ff_socket_accept(int listener)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	ff_require(fd >= 0, "no connection is accepted");
+	return fd;
 }
 
 /* ---- the log ---- */

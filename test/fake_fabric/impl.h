@@ -4,6 +4,7 @@
 #define FAKE_FABRIC_IMPL_H
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -113,6 +114,15 @@ void ff_fd_set(int fd, bool readable);
 int ff_fd_open(void);
 /* Returns an epoll set of those descriptors that are not -1. */
 int ff_set_open(const int *fds, unsigned n);
+void ff_set_add(int set, int fd, uint64_t data);
+/*
+ * Sockets of TCP at the loopback address: one that listens at *port, or if that is 0 at a free one,
+ * which it becomes (network byte order); the two ends of a connection to it. *from becomes the
+ * address of the first one.
+ */
+int ff_socket_listen(in_port_t *port);
+int ff_socket_connect(in_port_t port, struct sockaddr_storage *from);
+int ff_socket_accept(int listener);
 /* Does the set report a descriptor? */
 bool ff_set_reports(int set);
 
@@ -187,6 +197,11 @@ struct ff_eq {
 	struct fid_eq fid;
 	struct ff_fabric *fabric;
 	int fd;
+	/*
+	 * What tells of the ends of connections, until fi_trywait, and of other events, as long as
+	 * there are some; both are fd if that is no set.
+	 */
+	int signal, arrivals;
 	unsigned users;
 	struct ff_event *first, **end;
 	char err_data[FF_MAX_DATA];
@@ -217,6 +232,8 @@ int ff_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq
 int ff_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
 	       void *context);
 int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+/* An endpoint is bound to it. */
+void ff_eq_use(struct ff_eq *eq);
 /* Queues a copy of @event. */
 void ff_event_add(struct ff_eq *eq, const struct ff_event *event);
 /* Removes the events about @fid. */
@@ -235,11 +252,13 @@ struct ff_pep {
 	struct fi_info *info;
 	const struct fi_info *given; /* libfabric's sockets refers to it as long as it lives */
 	bool listening;
+	int socket; /* -1: there are none */
 };
 
 struct ff_request {
 	struct fid fid;
 	struct ff_ep *from; /* NULL: it has given up */
+	int socket;	    /* that was accepted; -1: there are none */
 };
 
 /* Or a write that completes a receive, whose bytes are in place already. */
@@ -275,6 +294,8 @@ struct ff_ep {
 	struct ff_ep *peer;
 	struct ff_request *request; /* that it asks or answers */
 	struct sockaddr_storage local, remote;
+	int socket; /* -1: it has none yet, or there are none */
+	bool socket_is_shut;
 	bool enabled, used, connected, shut;
 	bool delivers; /* sends complete when a receive has taken them */
 	struct ff_receive *receives, **receives_end;

@@ -4,6 +4,33 @@
 
 /* ---- event queues ---- */
 
+static bool eq_has_set(const struct ff_eq *eq)
+{
+	return eq->fd != eq->signal;
+}
+
+static bool is_end(const struct ff_event *event)
+{
+	return event->type == FI_SHUTDOWN;
+}
+
+/* After an event has left the queue. */
+static void arrivals_update(struct ff_eq *eq)
+{
+	const struct ff_event *event = eq->first;
+
+	while (event && eq_has_set(eq) && is_end(event))
+		event = event->next;
+	ff_fd_set(eq->arrivals, event);
+}
+
+void ff_eq_use(struct ff_eq *eq)
+{
+	if (eq_has_set(eq) && !eq->users)
+		ff_set_add(eq->fd, eq->arrivals, 0);
+	eq->users++;
+}
+
 void ff_event_add(struct ff_eq *eq, const struct ff_event *event)
 {
 	struct ff_event *copy = malloc(sizeof(*copy));
@@ -13,7 +40,7 @@ void ff_event_add(struct ff_eq *eq, const struct ff_event *event)
 	copy->next = NULL;
 	*eq->end = copy;
 	eq->end = &copy->next;
-	ff_fd_set(eq->fd, true);
+	ff_fd_set(eq_has_set(eq) && is_end(event) ? eq->signal : eq->arrivals, true);
 }
 
 /* The first one. */
@@ -25,7 +52,7 @@ static void event_remove(struct ff_eq *eq)
 	if (!eq->first)
 		eq->end = &eq->first;
 	free(event);
-	ff_fd_set(eq->fd, eq->first);
+	arrivals_update(eq);
 }
 
 void ff_events_drop(struct ff_eq *eq, fid_t fid)
@@ -43,7 +70,7 @@ void ff_events_drop(struct ff_eq *eq, fid_t fid)
 		free(event);
 	}
 	eq->end = link;
-	ff_fd_set(eq->fd, eq->first);
+	arrivals_update(eq);
 }
 
 static int eq_close(struct fid *fid)
@@ -57,6 +84,10 @@ static int eq_close(struct fid *fid)
 	}
 	while (eq->first)
 		ff_events_drop(eq, eq->first->fid);
+	if (eq_has_set(eq)) {
+		close(eq->signal);
+		close(eq->arrivals);
+	}
 	close(eq->fd);
 	eq->fabric->users--;
 	free(eq);
@@ -186,7 +217,9 @@ int ff_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq
 	eq->fid = (struct fid_eq){ .fid = { FI_CLASS_EQ, context, &eq_fi_ops }, .ops = &eq_ops };
 	eq->fabric = (struct ff_fabric *)fabric;
 	eq->fabric->users++;
-	eq->fd = ff_fd_open();
+	eq->signal = ff_fd_open();
+	eq->arrivals = ff.provider.sockets ? ff_fd_open() : eq->signal;
+	eq->fd = ff.provider.sockets ? ff_set_open(&eq->signal, 1) : eq->signal;
 	eq->end = &eq->first;
 	ff_alive_add(FF_EQ, 1);
 	*out = &eq->fid;
@@ -376,7 +409,11 @@ int ff_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 		struct ff_cq *cq = (struct ff_cq *)fids[i];
 
 		if (fids[i]->fclass == FI_CLASS_EQ) {
-			quiet &= !((struct ff_eq *)fids[i])->first;
+			struct ff_eq *eq = (struct ff_eq *)fids[i];
+
+			quiet &= !eq->first;
+			if (eq_has_set(eq))
+				ff_fd_set(eq->signal, false);
 			continue;
 		}
 		quiet &= !cq->first;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A queue whose descriptor is a set with a signal of completions, as that of libfabric's tcp: who
- * polls is not told of them, and whoever sleeps is.
+ * polls is not told of them, and whoever sleeps is. The event queue, with a signal of the ends of
+ * connections.
  */
+#include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -262,10 +265,12 @@ START_TEST(a_set_of_another_provider_is_left_as_it_is)
 {
 	ff_provider()->protocol = FI_PROTO_RDMA_CM_IB_RC;
 	ff_provider()->signals = 1;
+	ff_provider()->sockets = true;
 	ofi_rig_open(&rig);
 	cq = ((struct evd *)rig.dto_evd)->cq;
 	ck_assert(!cq->dev->soft_queues);
 	ck_assert_int_eq(cq->fi_signal.fd, -1);
+	ck_assert_int_eq(cq->dev->eq_signal.fd, -1);
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -288,9 +293,118 @@ START_TEST(a_signal_that_has_left_the_set_is_not_waited_for)
 }
 END_TEST
 
+/* ---- the event queue ---- */
+
+static struct tp_dev *dev;
+
+static void tcp_open(void)
+{
+	ff_provider()->name = "tcp";
+	ff_provider()->protocol = FI_PROTO_SOCK_TCP;
+	ff_provider()->sockets = true;
+	ck_dat(ofi_ia_open(&rig, "tcp 127.0.0.1"));
+	ck_dat(ofi_objects_create(&rig));
+	dev = ((struct evd *)rig.dto_evd)->cq->dev;
+}
+
+/* @watched: its sockets; if not, the kernel has no room for them. */
+static void tcp_connect(bool watched)
+{
+	DAT_EVENT event;
+
+	ck_dat(ofi_connect_begin(&rig));
+	event = ofi_event(rig.cr_evd);
+	if (!watched)
+		ff_fail_times("epoll_ctl", ENOSPC, UINT_MAX);
+	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, rig.passive, 0, NULL));
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ofi_event(rig.conn_evd).event_number,
+				 DAT_CONNECTION_EVENT_ESTABLISHED);
+	(void)ff_fail_left("epoll_ctl");
+}
+
+/* The service thread does nothing meanwhile. */
+static void expect_end_is_told(bool told)
+{
+	struct pollfd fd = { .fd = dev->eq_fd, .events = POLLIN };
+
+	ofi_rig_lock(&rig);
+	ff_disconnect_all();
+	ck_assert_int_eq(poll(&fd, 1, 0), told);
+	ofi_rig_unlock(&rig);
+}
+
+static void expect_both_disconnected(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(ofi_event(rig.conn_evd).event_number,
+				 DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
+START_TEST(an_end_whose_socket_is_watched_is_not_signalled)
+{
+	tcp_open();
+	tcp_connect(true);
+	expect_end_is_told(false);
+	expect_both_disconnected();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* A thread has shut the sockets down, and is preempted before it makes the events. */
+START_TEST(an_end_that_follows_late_is_noticed)
+{
+	tcp_open();
+	tcp_connect(true);
+	ofi_rig_lock(&rig);
+	ff_shut_all();
+	(void)progress_run(dev, true, false);
+	ofi_rig_unlock(&rig);
+	expect_end_is_told(false);
+	expect_both_disconnected();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+START_TEST(an_end_whose_socket_is_not_watched_is_signalled)
+{
+	tcp_open();
+	tcp_connect(false);
+	expect_end_is_told(true);
+	expect_both_disconnected();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+/* With the last connection that is not watched: an event may have been made just before that. */
+START_TEST(the_event_queue_is_read_once_more_when_its_signal_is_hushed)
+{
+	unsigned calls;
+
+	tcp_open();
+	tcp_connect(false);
+	ofi_rig_lock(&rig);
+	ff_disconnect_all();
+	calls = ff_calls("fi_eq_read");
+	(void)eq_progress(dev);
+	ck_assert_uint_eq(ff_calls("fi_eq_read"), calls + 2 + 1);
+	(void)eq_progress(dev);
+	ck_assert_uint_eq(ff_calls("fi_eq_read"), calls + 3 + 1);
+	ofi_rig_unlock(&rig);
+	expect_both_disconnected();
+	ck_dat(ep_reset(rig.active));
+	ck_dat(ep_reset(rig.passive));
+	tcp_connect(true);
+	expect_end_is_told(false);
+	expect_both_disconnected();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	TCase *cases = tcase_create("signal"), *others = tcase_create("other descriptors");
+	TCase *events = tcase_create("event queue");
 
 	tcase_add_checked_fixture(cases, setup, teardown);
 	tcase_add_test(cases, who_polls_is_not_told_of_completions);
@@ -308,5 +422,9 @@ int main(int argc, char **argv)
 	tcase_add_test(others, a_descriptor_that_is_no_set_is_left_as_it_is);
 	tcase_add_test(others, a_set_of_another_provider_is_left_as_it_is);
 	tcase_add_test(others, a_signal_that_has_left_the_set_is_not_waited_for);
+	tcase_add_test(events, an_end_whose_socket_is_watched_is_not_signalled);
+	tcase_add_test(events, an_end_that_follows_late_is_noticed);
+	tcase_add_test(events, an_end_whose_socket_is_not_watched_is_signalled);
+	tcase_add_test(events, the_event_queue_is_read_once_more_when_its_signal_is_hushed);
 	return run_cases(argc, argv);
 }

@@ -71,6 +71,7 @@ struct tp_conn {
 	int unread;		      /* bytes, when it was looked at last; -1: it was not */
 	uint64_t looked;	      /* when that was */
 	uint64_t read;		      /* bytes that libfabric had, by cm_find_held_up */
+	bool unwatched;		      /* it is up, and the device can't watch its socket */
 	struct tp_conn *next, **back; /* dev->conns */
 	struct tp_conn *next_unnoticed, **back_unnoticed; /* dev->unnoticed; NULL: not in it */
 };
@@ -245,6 +246,14 @@ static void socket_watch(struct tp_conn *conn)
 		conn->socket = -1;
 }
 
+/* Nothing tells of its end but the event queue. */
+static void conn_note_unwatched_locked(struct tp_conn *conn)
+{
+	conn->unwatched = true;
+	conn->dev->unwatched++;
+	eq_unhush_locked(conn->dev);
+}
+
 static void socket_forget(struct tp_conn *conn)
 {
 	if (conn->socket >= 0)
@@ -405,6 +414,8 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	conn->state = CONN_UP;
 	conn_find_ends(conn);
 	socket_watch(conn);
+	if (conn->socket < 0)
+		conn_note_unwatched_locked(conn);
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
 }
@@ -527,9 +538,27 @@ bool eq_has_pending(struct tp_dev *dev)
 	return pending;
 }
 
-bool eq_progress(struct tp_dev *dev)
+/*
+ * Is the queue to be read once more? Its descriptor stays readable until fi_trywait says that there
+ * is nothing, unless its signal is hushed. An event may be there that was not when it was read, and
+ * if the signal is hushed just now, one that nothing tells of any more. @in_vain: so were two reads
+ * before.
+ */
+static bool eq_has_more_locked(struct tp_dev *dev, bool in_vain)
 {
 	struct fid *fid = &dev->eq->fid;
+
+	assert_locked(&dev->events_lock);
+	if (dev->eq_hushed)
+		return dev->pending;
+	if (eq_hush_locked(dev))
+		return true;
+	errno = 0; /* as in eq_event_read */
+	return fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (!in_vain || dev->pending);
+}
+
+bool eq_progress(struct tp_dev *dev)
+{
 	struct eq_event event, *pending;
 	bool handled = false;
 	unsigned vain = 0;
@@ -547,15 +576,10 @@ bool eq_progress(struct tp_dev *dev)
 			event_handle(dev, &event);
 			handled = true;
 			vain = 0;
-			if (dev->arming_looks) /* as a second read would, at the sockets */
-				break;
+			if (dev->arming_looks && !dev->eq_hushed)
+				break; /* fi_trywait looks as a second read would */
 		}
-		/*
-		 * The descriptor stays readable until this says that there is nothing. An event may
-		 * be there that was not when it was read.
-		 */
-		errno = 0; /* as in eq_event_read */
-	} while (fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (vain < 2 || dev->pending));
+	} while (eq_has_more_locked(dev, vain >= 2));
 	dev->handling = false;
 	mutex_unlock(&dev->events_lock);
 	return handled;
@@ -982,6 +1006,8 @@ void tp_release(struct tp_conn *conn)
 		return;
 	}
 	socket_forget(conn);
+	if (conn->unwatched)
+		conn->dev->unwatched--;
 	if (!conn->qp->was_connected)
 		attempt_end(conn->qp);
 	else
@@ -1040,6 +1066,9 @@ int eq_open(struct tp_dev *dev)
 	ret = ret ? ofi_errno(ret) : epoll_watch(dev->epoll, dev->eq_fd);
 	if (ret)
 		fi_close(&dev->eq->fid);
+	dev->eq_signal.fd = -1;
+	if (!ret && dev->arming_looks)
+		fi_signal_find(&dev->eq_signal, dev->eq_fd);
 	dev->rdma_cm = ret || dev->soft_queues ? -1 : rdma_cm_find(dev->eq_fd);
 	return ret;
 }

@@ -156,6 +156,16 @@ bool verify_virtual(struct fi_info *info, bool *zero_based);
 #define MR_CHUNKS 4096
 #define KEY_STOCK 64
 
+/*
+ * What makes libfabric's descriptor of a queue readable when it has completions, or events, see
+ * signal.c.
+ */
+struct fi_signal {
+	int fd;		 /* -1: it is not known, or there is none */
+	uint32_t events; /* these, and the data, are as libfabric has added it to its set */
+	uint64_t data;
+};
+
 struct tp_dev {
 	struct ia *ia;
 	struct tp_attr attr;
@@ -199,6 +209,9 @@ struct tp_dev {
 	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 	uint64_t eq_readable;  /* ia->lock; when it last was so for nothing */
+	struct fi_signal eq_signal;
+	bool eq_hushed;	    /* events_lock; its descriptor does not report the signal */
+	unsigned unwatched; /* ia->lock; connections that are up, and whose socket is not watched */
 
 	struct mutex cqs_lock; /* held while completion queues are visited, and removed */
 	struct tp_cq *cqs;     /* cqs_lock; all of them */
@@ -349,13 +362,6 @@ struct ready_fd {
 	unsigned shares; /* dev->cqs_lock */
 };
 
-/* What makes libfabric's descriptor of a queue readable when it has completions, see signal.c. */
-struct fi_signal {
-	int fd;		 /* -1: it is not known, or there is none */
-	uint32_t events; /* these, and the data, are as libfabric has added it to its set */
-	uint64_t data;
-};
-
 /*
  * What the service thread does about a completion queue until it visits that again. progress.c has
  * a diagram.
@@ -455,6 +461,14 @@ bool cq_may_be_muted(const struct tp_cq *cq);
 void cq_mute_locked(struct tp_cq *cq);
 /* From here on it tells of completions, too. Returns whether it does. cq->lock held. */
 bool cq_unmute_locked(struct tp_cq *cq);
+/*
+ * Hushes the signal of the event queue, if that is known, and not hushed yet, and the device watches
+ * all connections. Returns whether it was hushed just now: of events that were made before nothing
+ * may tell. dev->events_lock held.
+ */
+bool eq_hush_locked(struct tp_dev *dev);
+/* From here on its descriptor tells of all events, also of those before. dev->events_lock held. */
+void eq_unhush_locked(struct tp_dev *dev);
 /*
  * Takes the failure that fi_cq_read has announced. Returns the transfer that has failed, and why in
  * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.

@@ -9,6 +9,13 @@
  * libfabric sets it with the first completion, and never finds it set; only fi_trywait clears it.
  * No manual tells of it; but in a new queue it is the only descriptor in the set. Since 1.18 there
  * is a second one, and no read of a queue clears the signal, so there nothing is muted.
+ *
+ * The event queue has such a signal, too, beside the sockets of listeners and attempts. An event is
+ * made of what these bring, by the thread that reads the event queue, and needs no signal; or it is
+ * the end of a connection, which any thread makes that reads a completion queue. libfabric shuts
+ * the socket down before that, and the device watches the sockets of connections. So the signal of
+ * the event queue is muted as long as it watches all of them. A thread that is preempted between
+ * the shutdown and the event makes it unnoticed: then cm_end_unnoticed ends the connection.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -58,12 +65,12 @@ void fi_signal_find(struct fi_signal *found, int set)
 }
 
 /* Has the set report the signal, or not. Returns whether that worked. */
-static bool signal_report(const struct tp_cq *cq, bool report)
+static bool signal_report(int set, const struct fi_signal *signal, bool report)
 {
-	struct epoll_event event = { .events = report ? cq->fi_signal.events : 0,
-				     .data.u64 = cq->fi_signal.data };
+	struct epoll_event event = { .events = report ? signal->events : 0,
+				     .data.u64 = signal->data };
 
-	return !epoll_ctl(cq->fi_fd, EPOLL_CTL_MOD, cq->fi_signal.fd, &event);
+	return !epoll_ctl(set, EPOLL_CTL_MOD, signal->fd, &event);
 }
 
 bool cq_may_be_muted(const struct tp_cq *cq)
@@ -76,13 +83,29 @@ void cq_mute_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	if (cq_may_be_muted(cq))
-		atomic_store(&cq->muted, signal_report(cq, false));
+		atomic_store(&cq->muted, signal_report(cq->fi_fd, &cq->fi_signal, false));
 }
 
 bool cq_unmute_locked(struct tp_cq *cq)
 {
 	assert_locked(&cq->lock);
 	if (atomic_load(&cq->muted))
-		atomic_store(&cq->muted, !signal_report(cq, true));
+		atomic_store(&cq->muted, !signal_report(cq->fi_fd, &cq->fi_signal, true));
 	return !atomic_load(&cq->muted);
+}
+
+bool eq_hush_locked(struct tp_dev *dev)
+{
+	assert_locked(&dev->events_lock);
+	if (dev->eq_signal.fd < 0 || dev->eq_hushed || dev->unwatched)
+		return false;
+	dev->eq_hushed = signal_report(dev->eq_fd, &dev->eq_signal, false);
+	return dev->eq_hushed;
+}
+
+void eq_unhush_locked(struct tp_dev *dev)
+{
+	assert_locked(&dev->events_lock);
+	if (dev->eq_hushed)
+		dev->eq_hushed = !signal_report(dev->eq_fd, &dev->eq_signal, true);
 }
