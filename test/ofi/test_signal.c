@@ -377,7 +377,7 @@ START_TEST(an_end_whose_socket_is_not_watched_is_signalled)
 END_TEST
 
 /* With the last connection that is not watched: an event may have been made just before that. */
-START_TEST(the_event_queue_is_read_once_more_when_its_signal_is_hushed)
+START_TEST(the_event_queue_is_read_once_more_when_its_signal_is_muted)
 {
 	unsigned calls;
 
@@ -425,6 +425,6 @@ int main(int argc, char **argv)
 	tcase_add_test(events, an_end_whose_socket_is_watched_is_not_signalled);
 	tcase_add_test(events, an_end_that_follows_late_is_noticed);
 	tcase_add_test(events, an_end_whose_socket_is_not_watched_is_signalled);
-	tcase_add_test(events, the_event_queue_is_read_once_more_when_its_signal_is_hushed);
+	tcase_add_test(events, the_event_queue_is_read_once_more_when_its_signal_is_muted);
 	return run_cases(argc, argv);
 }

@@ -251,7 +251,7 @@ static void conn_note_unwatched_locked(struct tp_conn *conn)
 {
 	conn->unwatched = true;
 	conn->dev->unwatched++;
-	eq_unhush_locked(conn->dev);
+	eq_signal_unmute_locked(conn->dev);
 }
 
 static void socket_forget(struct tp_conn *conn)
@@ -540,8 +540,8 @@ bool eq_has_pending(struct tp_dev *dev)
 
 /*
  * Is the queue to be read once more? Its descriptor stays readable until fi_trywait says that there
- * is nothing, unless its signal is hushed. An event may be there that was not when it was read, and
- * if the signal is hushed just now, one that nothing tells of any more. @in_vain: so were two reads
+ * is nothing, unless its signal is muted. An event may be there that was not when it was read, and
+ * if the signal is muted just now, one that nothing tells of any more. @in_vain: so were two reads
  * before.
  */
 static bool eq_has_more_locked(struct tp_dev *dev, bool in_vain)
@@ -549,9 +549,9 @@ static bool eq_has_more_locked(struct tp_dev *dev, bool in_vain)
 	struct fid *fid = &dev->eq->fid;
 
 	assert_locked(&dev->events_lock);
-	if (dev->eq_hushed)
+	if (dev->eq_signal_muted)
 		return dev->pending;
-	if (eq_hush_locked(dev))
+	if (eq_signal_mute_locked(dev))
 		return true;
 	errno = 0; /* as in eq_event_read */
 	return fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (!in_vain || dev->pending);
@@ -576,7 +576,7 @@ bool eq_progress(struct tp_dev *dev)
 			event_handle(dev, &event);
 			handled = true;
 			vain = 0;
-			if (dev->arming_looks && !dev->eq_hushed)
+			if (dev->arming_looks && !dev->eq_signal_muted)
 				break; /* fi_trywait looks as a second read would */
 		}
 	} while (eq_has_more_locked(dev, vain >= 2));

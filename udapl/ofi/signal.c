@@ -94,18 +94,18 @@ bool cq_unmute_locked(struct tp_cq *cq)
 	return !atomic_load(&cq->muted);
 }
 
-bool eq_hush_locked(struct tp_dev *dev)
+bool eq_signal_mute_locked(struct tp_dev *dev)
 {
 	assert_locked(&dev->events_lock);
-	if (dev->eq_signal.fd < 0 || dev->eq_hushed || dev->unwatched)
+	if (dev->eq_signal.fd < 0 || dev->eq_signal_muted || dev->unwatched)
 		return false;
-	dev->eq_hushed = signal_report(dev->eq_fd, &dev->eq_signal, false);
-	return dev->eq_hushed;
+	dev->eq_signal_muted = signal_report(dev->eq_fd, &dev->eq_signal, false);
+	return dev->eq_signal_muted;
 }
 
-void eq_unhush_locked(struct tp_dev *dev)
+void eq_signal_unmute_locked(struct tp_dev *dev)
 {
 	assert_locked(&dev->events_lock);
-	if (dev->eq_hushed)
-		dev->eq_hushed = !signal_report(dev->eq_fd, &dev->eq_signal, true);
+	if (dev->eq_signal_muted)
+		dev->eq_signal_muted = !signal_report(dev->eq_fd, &dev->eq_signal, true);
 }
