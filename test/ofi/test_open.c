@@ -70,7 +70,7 @@ END_TEST
 START_TEST(a_libfabric_older_than_1_11_is_told)
 {
 	ff_fail_times("fi_getinfo", FI_ENOSYS, 1000);
-	open_fails("scripted 127.0.0.1", NO_ADDRESS, "libfabric is older than 1.11");
+	open_fails("scripted 127.0.0.1", NO_ADDRESS, "libfabric is older than 1.13");
 }
 END_TEST
 

@@ -1106,6 +1106,17 @@ START_TEST(queues_are_not_left_to_who_sleeps_on_one_of_two_zones)
 }
 END_TEST
 
+/* From here on the descriptor of the event queue is readable, and the queue has no event. */
+static int eq_make_readable(void)
+{
+	int readable = eventfd(1, EFD_CLOEXEC);
+
+	ck_assert_int_ge(readable, 0);
+	cq->dev->eq_fd = readable;
+	ck_assert_int_eq(epoll_watch(cq->dev->epoll, readable), 0);
+	return readable;
+}
+
 /*
  * In every other one of these rounds the event queue is readable, and has no event. @single: then
  * the one before is long ago. Returns how often it was muted.
@@ -1129,12 +1140,9 @@ static unsigned rounds_among_data(unsigned rounds, bool single)
 START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 {
 	struct tp_dev *dev = cq->dev;
-	const int eq_fd = dev->eq_fd, readable = eventfd(1, EFD_CLOEXEC);
+	const int eq_fd = dev->eq_fd, readable = eq_make_readable();
 	const bool mutes = _i == 1;
 
-	ck_assert_int_ge(readable, 0);
-	dev->eq_fd = readable;
-	ck_assert_int_eq(epoll_watch(dev->epoll, readable), 0);
 	dev->shares_progress = _i > 0;
 	ck_assert_int_eq(rounds_among_data(2 * ROUNDS, _i == 2) > 0, mutes);
 	ck_assert_int_eq(dev->eq_muted != 0, mutes);
@@ -1143,6 +1151,56 @@ START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 		ck_assert_uint_le(tp_dev_deadline(dev), tp_now() + 2 * VISIT_INTERVAL);
 	dev->eq_fd = eq_fd;
 	dev->eq_muted = 0;
+	close(readable);
+}
+END_TEST
+
+/* Is it muted by the end of so many rounds, one after the other? */
+static bool eq_is_muted_after(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds && !cq->dev->eq_muted; i++)
+		(void)progress_run(cq->dev, true, false);
+	return cq->dev->eq_muted;
+}
+
+/* The time is over. */
+static void eq_unmute(void)
+{
+	cq->dev->eq_muted = 1;
+	(void)progress_run(cq->dev, false, false);
+	ck_assert(!cq->dev->eq_muted);
+}
+
+/* Each round accepts a connection that has sent nothing yet. */
+START_TEST(the_event_queue_is_not_muted_by_a_backlog)
+{
+	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
+
+	ck_assert(!eq_is_muted_after(50 * ROUNDS));
+	ck_assert(eq_is_muted_after(100 * ROUNDS)); /* it is none */
+	eq_unmute();
+	ck_assert(eq_is_muted_after(1));
+	cq->dev->eq_fd = eq_fd;
+	cq->dev->eq_muted = 0;
+	close(readable);
+}
+END_TEST
+
+START_TEST(the_event_queue_is_muted_for_want_of_a_descriptor)
+{
+	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
+
+	descriptors_allow(0);
+	ck_assert(!eq_is_muted_after(ROUNDS - 1));
+	ck_assert(eq_is_muted_after(1));
+	for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+		eq_unmute();
+		ck_assert(eq_is_muted_after(1));
+	}
+	descriptors_allow_all();
+	eq_unmute();
+	ck_assert(!eq_is_muted_after(50 * ROUNDS));
+	cq->dev->eq_fd = eq_fd;
 	close(readable);
 }
 END_TEST
@@ -1245,6 +1303,8 @@ int main(int argc, char **argv)
 	TCase *shared = tcase_create("shared");
 
 	tcase_add_checked_fixture(visits, setup, teardown);
+	tcase_add_test(visits, the_event_queue_is_not_muted_by_a_backlog);
+	tcase_add_test(visits, the_event_queue_is_muted_for_want_of_a_descriptor);
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
 	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
 	tcase_add_test(visits, visits_for_a_consumer_that_polls_rarely_have_naps_between_them);

@@ -323,14 +323,19 @@ static void tcp_connect(bool watched)
 	(void)ff_fail_left("epoll_ctl");
 }
 
-/* The service thread does nothing meanwhile. */
-static void expect_end_is_told(bool told)
+static bool eq_is_told(void)
 {
 	struct pollfd fd = { .fd = dev->eq_fd, .events = POLLIN };
 
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* The service thread does nothing meanwhile. */
+static void expect_end_is_told(bool told)
+{
 	ofi_rig_lock(&rig);
 	ff_disconnect_all();
-	ck_assert_int_eq(poll(&fd, 1, 0), told);
+	ck_assert_int_eq(eq_is_told(), told);
 	ofi_rig_unlock(&rig);
 }
 
@@ -343,10 +348,17 @@ static void expect_both_disconnected(void)
 
 START_TEST(an_end_whose_socket_is_watched_is_not_signalled)
 {
+	DAT_EVENT event;
+
 	tcp_open();
 	tcp_connect(true);
-	expect_end_is_told(false);
-	expect_both_disconnected();
+	ofi_rig_lock(&rig);
+	ff_disconnect_all();
+	ck_assert(!eq_is_told());
+	(void)progress_run(dev, true, false); /* one round finds both */
+	for (unsigned i = 0; i < 2; i++)
+		ck_dat(evd_dequeue(rig.conn_evd, &event));
+	ofi_rig_unlock(&rig);
 	ofi_rig_close(&rig);
 }
 END_TEST
@@ -371,6 +383,40 @@ START_TEST(an_end_whose_socket_is_not_watched_is_signalled)
 	tcp_open();
 	tcp_connect(false);
 	expect_end_is_told(true);
+	expect_both_disconnected();
+	ofi_rig_close(&rig);
+}
+END_TEST
+
+static void eps_create(void)
+{
+	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, rig.dto_evd, rig.conn_evd, NULL,
+			 &rig.active));
+	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, rig.dto_evd, rig.conn_evd, NULL,
+			 &rig.passive));
+}
+
+START_TEST(ends_are_signalled_as_long_as_one_socket_is_not_watched)
+{
+	DAT_EP_HANDLE unwatched[2];
+
+	tcp_open();
+	tcp_connect(false);
+	unwatched[0] = rig.active;
+	unwatched[1] = rig.passive;
+	eps_create();
+	tcp_connect(true);
+	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
+	expect_both_disconnected();
+	ck_dat(ep_free(rig.active));
+	ck_dat(ep_free(rig.passive));
+	expect_end_is_told(true);
+	expect_both_disconnected();
+	ck_dat(ep_free(unwatched[0]));
+	ck_dat(ep_free(unwatched[1]));
+	eps_create();
+	tcp_connect(true);
+	expect_end_is_told(false);
 	expect_both_disconnected();
 	ofi_rig_close(&rig);
 }
@@ -425,6 +471,7 @@ int main(int argc, char **argv)
 	tcase_add_test(events, an_end_whose_socket_is_watched_is_not_signalled);
 	tcase_add_test(events, an_end_that_follows_late_is_noticed);
 	tcase_add_test(events, an_end_whose_socket_is_not_watched_is_signalled);
+	tcase_add_test(events, ends_are_signalled_as_long_as_one_socket_is_not_watched);
 	tcase_add_test(events, the_event_queue_is_read_once_more_when_its_signal_is_muted);
 	return run_cases(argc, argv);
 }

@@ -246,14 +246,6 @@ static void socket_watch(struct tp_conn *conn)
 		conn->socket = -1;
 }
 
-/* Nothing tells of its end but the event queue. */
-static void conn_note_unwatched_locked(struct tp_conn *conn)
-{
-	conn->unwatched = true;
-	conn->dev->unwatched++;
-	eq_signal_unmute_locked(conn->dev);
-}
-
 static void socket_forget(struct tp_conn *conn)
 {
 	if (conn->socket >= 0)
@@ -414,8 +406,8 @@ static void conn_established(struct tp_conn *conn, const struct eq_event *event)
 	conn->state = CONN_UP;
 	conn_find_ends(conn);
 	socket_watch(conn);
-	if (conn->socket < 0)
-		conn_note_unwatched_locked(conn);
+	conn->unwatched = conn->socket < 0;
+	conn->dev->unwatched += conn->unwatched;
 	qp_connected(conn->qp);
 	up_established(conn->qp->ep, &established);
 }
@@ -549,10 +541,10 @@ static bool eq_has_more_locked(struct tp_dev *dev, bool in_vain)
 	struct fid *fid = &dev->eq->fid;
 
 	assert_locked(&dev->events_lock);
-	if (dev->eq_signal_muted)
-		return dev->pending;
-	if (eq_signal_mute_locked(dev))
+	if (eq_signal_update_locked(dev))
 		return true;
+	if (dev->eq_signal_muted)
+		return false;
 	errno = 0; /* as in eq_event_read */
 	return fi_trywait(dev->fabric, &fid, 1) == -FI_EAGAIN && (!in_vain || dev->pending);
 }
@@ -1006,8 +998,7 @@ void tp_release(struct tp_conn *conn)
 		return;
 	}
 	socket_forget(conn);
-	if (conn->unwatched)
-		conn->dev->unwatched--;
+	conn->dev->unwatched -= conn->unwatched;
 	if (!conn->qp->was_connected)
 		attempt_end(conn->qp);
 	else

@@ -210,7 +210,7 @@ struct tp_dev {
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 	uint64_t eq_readable;  /* ia->lock; when it last was so for nothing */
 	struct fi_signal eq_signal;
-	bool eq_signal_muted; /* events_lock; its descriptor does not report the signal */
+	bool eq_signal_muted; /* events_lock; eq_fd, a set itself, does not report it */
 	unsigned unwatched; /* ia->lock; connections that are up, and whose socket is not watched */
 
 	struct mutex cqs_lock; /* held while completion queues are visited, and removed */
@@ -462,13 +462,11 @@ void cq_mute_locked(struct tp_cq *cq);
 /* From here on it tells of completions, too. Returns whether it does. cq->lock held. */
 bool cq_unmute_locked(struct tp_cq *cq);
 /*
- * Mutes the signal of the event queue if it is known, not muted yet, and the device watches all
- * connections. Returns whether it was muted just now: then an event may be there that nothing tells
- * of. dev->events_lock held.
+ * Mutes the signal of the event queue if it is known and the device watches all connections, or has
+ * it reported again, also if it was set meanwhile. Returns whether it was muted just now: then an
+ * event may be there that nothing tells of. ia->lock and dev->events_lock held.
  */
-bool eq_signal_mute_locked(struct tp_dev *dev);
-/* From here on its descriptor tells of all events, also of those before. dev->events_lock held. */
-void eq_signal_unmute_locked(struct tp_dev *dev);
+bool eq_signal_update_locked(struct tp_dev *dev);
 /*
  * Takes the failure that fi_cq_read has announced. Returns the transfer that has failed, and why in
  * *status; or NULL if there is none. Lock of the tp_cq held that the queue belongs to.

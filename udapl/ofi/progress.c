@@ -87,8 +87,9 @@ enum nap {
 #define MOST_MISSED	 4  /* more are not counted, so that it is soon forgiven */
 #define SERVED_MEANWHILE 32 /* times that its queue is served, from one of the few to the next */
 
-#define VAIN_ROUNDS	 32  /* in a row: is a message without bytes held up? */
-#define FRUITLESS_ROUNDS 100 /* in a row, of the event queue, before it is muted */
+#define VAIN_ROUNDS	 32    /* in a row: is a message without bytes held up? */
+#define FRUITLESS_ROUNDS 100   /* in a row, of the event queue: has it a reason to be muted? */
+#define LONGEST_BACKLOG	 10000 /* connections that a listening socket may keep */
 #define SHARED_MUTE	 (2 * VISIT_INTERVAL)
 #define STREAM_TIME	 (10 * VISIT_INTERVAL) /* without data there was no stream */
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
@@ -815,9 +816,22 @@ static void eq_mute(struct tp_dev *dev, bool mute)
 }
 
 /*
+ * The descriptor was readable so many rounds in a row, and no event was read. Is that for nothing?
+ * It may be a backlog of connections that have sent no request yet: each round accepts one.
+ */
+static bool eq_is_readable_for_nothing(struct tp_dev *dev)
+{
+	int next = descriptor_next(dev);
+
+	if (dev->eq_fruitless == FRUITLESS_ROUNDS)
+		(void)log_descriptor_shortage("connection requests", next);
+	return next < 0 || dev->shares_progress || dev->eq_fruitless >= LONGEST_BACKLOG;
+}
+
+/*
  * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor;
  * and where queues share their progress, data make it readable, too. So when it was @readable many
- * rounds in a row, and no event was read, it is muted for some time; and again at each round
+ * rounds in a row, and no event was read, it may be muted for some time; and again at each round
  * without an event that follows. In a stream of data there are other rounds in between.
  */
 static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
@@ -826,7 +840,9 @@ static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
 		if (tp_now() < dev->eq_muted)
 			goto wait;
 		eq_mute(dev, false);
-		dev->eq_fruitless = FRUITLESS_ROUNDS;
+		/* the next round without an event decides, and is not told of */
+		dev->eq_fruitless = dev->eq_fruitless < LONGEST_BACKLOG ? 2 * FRUITLESS_ROUNDS - 1
+									: LONGEST_BACKLOG - 1;
 		return;
 	}
 	if (handled || !readable) {
@@ -837,10 +853,8 @@ static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
 	if (dev->shares_progress && tp_now() > dev->eq_readable + STREAM_TIME)
 		dev->eq_fruitless = 0;
 	dev->eq_readable = tp_now();
-	if (++dev->eq_fruitless < FRUITLESS_ROUNDS)
+	if (++dev->eq_fruitless % FRUITLESS_ROUNDS || !eq_is_readable_for_nothing(dev))
 		return;
-	if (dev->eq_fruitless == FRUITLESS_ROUNDS) /* the usual reason */
-		(void)log_descriptor_shortage("connection requests", descriptor_next(dev));
 	eq_mute(dev, true);
 wait:
 	dev->next_visit = min_u64(dev->next_visit, dev->eq_muted);

@@ -261,7 +261,7 @@ int select_info(const char *text, bool basic, struct fi_info **out)
 	if (ret == -EOPNOTSUPP)
 		return ret;
 	if (ret == -FI_ENOSYS) {
-		log_error("open: libfabric is older than 1.11");
+		log_error("open: libfabric is older than 1.13");
 		return -ENOENT;
 	}
 	if (ret) {

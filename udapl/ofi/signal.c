@@ -11,11 +11,13 @@
  * is a second one, and no read of a queue clears the signal, so there nothing is muted.
  *
  * The event queue has such a signal, too, beside the sockets of listeners and attempts. An event is
- * made of what these bring, by the thread that reads the event queue, and needs no signal; or it is
- * the end of a connection, which any thread makes that reads a completion queue. libfabric shuts
- * the socket down before that, and the device watches the sockets of connections. So the signal of
- * the event queue is muted as long as it watches all of them. A thread that is preempted between
- * the shutdown and the event makes it unnoticed: then cm_end_unnoticed ends the connection.
+ * made of what these bring, by the thread that reads the event queue, and needs no signal. Or it is
+ * the end of a connection. Where we have asked for that nobody waits for the event: it stays in the
+ * queue until that is read, or the endpoint closed. All others are made by a thread that reads a
+ * completion queue. libfabric, since 1.13, shuts the socket down before that, and the device
+ * watches the sockets of connections. So the signal of the event queue is muted as long as it
+ * watches all of them. A thread that is preempted between the shutdown and the event makes it
+ * unnoticed: then cm_end_unnoticed ends the connection.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -94,18 +96,15 @@ bool cq_unmute_locked(struct tp_cq *cq)
 	return !atomic_load(&cq->muted);
 }
 
-bool eq_signal_mute_locked(struct tp_dev *dev)
+bool eq_signal_update_locked(struct tp_dev *dev)
 {
-	assert_locked(&dev->events_lock);
-	if (dev->eq_signal.fd < 0 || dev->eq_signal_muted || dev->unwatched)
-		return false;
-	dev->eq_signal_muted = signal_report(dev->eq_fd, &dev->eq_signal, false);
-	return dev->eq_signal_muted;
-}
+	const bool mute = dev->eq_signal.fd >= 0 && !dev->unwatched;
 
-void eq_signal_unmute_locked(struct tp_dev *dev)
-{
+	up_assert_locked(dev->ia);
 	assert_locked(&dev->events_lock);
-	if (dev->eq_signal_muted)
-		dev->eq_signal_muted = !signal_report(dev->eq_fd, &dev->eq_signal, true);
+	if (mute != dev->eq_signal_muted && signal_report(dev->eq_fd, &dev->eq_signal, !mute)) {
+		dev->eq_signal_muted = mute;
+		return mute;
+	}
+	return false;
 }
