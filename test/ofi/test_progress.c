@@ -1155,12 +1155,26 @@ START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 }
 END_TEST
 
-/* Is it muted by the end of so many rounds, one after the other? */
-static bool eq_is_muted_after(unsigned rounds)
+static int accepted[8 * ROUNDS]; /* descriptors */
+static unsigned naccepted;
+
+/* Is it muted by the end of so many rounds, one after the other? @accepts: each opens a socket. */
+static bool eq_is_muted_after(unsigned rounds, bool accepts)
 {
-	for (unsigned i = 0; i < rounds && !cq->dev->eq_muted; i++)
+	for (unsigned i = 0; i < rounds && !cq->dev->eq_muted; i++) {
+		if (accepts) {
+			accepted[naccepted] = dup(STDERR_FILENO);
+			ck_assert_int_ge(accepted[naccepted++], 0);
+		}
 		(void)progress_run(cq->dev, true, false);
+	}
 	return cq->dev->eq_muted;
+}
+
+static void accepted_close(void)
+{
+	while (naccepted)
+		close(accepted[--naccepted]);
 }
 
 /* The time is over. */
@@ -1171,37 +1185,61 @@ static void eq_unmute(void)
 	ck_assert(!cq->dev->eq_muted);
 }
 
-/* Each round accepts a connection that has sent nothing yet. */
-START_TEST(the_event_queue_is_not_muted_by_a_backlog)
+/* Each round accepts a connection that has sent nothing yet; in the end the kernel refuses that. */
+START_TEST(the_event_queue_is_muted_when_nothing_is_accepted)
 {
 	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
 
-	ck_assert(!eq_is_muted_after(50 * ROUNDS));
-	ck_assert(eq_is_muted_after(100 * ROUNDS)); /* it is none */
+	ck_assert(!eq_is_muted_after(5 * ROUNDS, true));
+	ck_assert(!eq_is_muted_after(ROUNDS - 1, false));
+	ck_assert(!eq_is_muted_after(1, true));
+	ck_assert(eq_is_muted_after(ROUNDS, false));
 	eq_unmute();
-	ck_assert(eq_is_muted_after(1));
+	ck_assert(eq_is_muted_after(1, false));
+	eq_unmute();
+	ck_assert(!eq_is_muted_after(ROUNDS, true));
 	cq->dev->eq_fd = eq_fd;
-	cq->dev->eq_muted = 0;
 	close(readable);
+	accepted_close();
 }
 END_TEST
 
+/* @before: rounds that accept something before there is none left. */
+static void expect_muted_without_descriptors(unsigned before)
+{
+	ck_assert(!eq_is_muted_after(before, true));
+	descriptors_allow(0);
+	ck_assert(!eq_is_muted_after(ROUNDS - 1 - before % ROUNDS, false));
+	ck_assert(eq_is_muted_after(1, false));
+	for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+		eq_unmute();
+		ck_assert(eq_is_muted_after(1, false));
+	}
+	descriptors_allow_all();
+}
+
+static unsigned lines_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (const char *at = ff_log(); (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+/* That is told once. */
 START_TEST(the_event_queue_is_muted_for_want_of_a_descriptor)
 {
 	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
 
-	descriptors_allow(0);
-	ck_assert(!eq_is_muted_after(ROUNDS - 1));
-	ck_assert(eq_is_muted_after(1));
-	for (unsigned i = 0; i < 2 * ROUNDS; i++) {
-		eq_unmute();
-		ck_assert(eq_is_muted_after(1));
-	}
-	descriptors_allow_all();
+	ff_log_capture();
+	expect_muted_without_descriptors(_i ? ROUNDS + 1 : 0);
+	ck_assert_uint_eq(lines_of("no file descriptor left"), 1);
 	eq_unmute();
-	ck_assert(!eq_is_muted_after(50 * ROUNDS));
+	ck_assert(!eq_is_muted_after(ROUNDS, true));
 	cq->dev->eq_fd = eq_fd;
 	close(readable);
+	accepted_close();
 }
 END_TEST
 
@@ -1303,8 +1341,8 @@ int main(int argc, char **argv)
 	TCase *shared = tcase_create("shared");
 
 	tcase_add_checked_fixture(visits, setup, teardown);
-	tcase_add_test(visits, the_event_queue_is_not_muted_by_a_backlog);
-	tcase_add_test(visits, the_event_queue_is_muted_for_want_of_a_descriptor);
+	tcase_add_test(visits, the_event_queue_is_muted_when_nothing_is_accepted);
+	tcase_add_loop_test(visits, the_event_queue_is_muted_for_want_of_a_descriptor, 0, 2);
 	tcase_add_loop_test(visits, what_waits_beside_a_rare_poll_is_taken_at_once, 0, 2);
 	tcase_add_test(visits, a_consumer_that_polls_rarely_is_waited_for_rarely);
 	tcase_add_test(visits, visits_for_a_consumer_that_polls_rarely_have_naps_between_them);

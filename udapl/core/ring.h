@@ -101,9 +101,9 @@ struct ring {
 	unsigned until_signal; /* poster; 1: the next suppressed request is signalled */
 	int room;	       /* poster; at least so many claims fit */
 	/*
-	 * poster, with the lock of the EVD; the device has refused one that counts as taken. It
-	 * gets none of those that follow on the slow path, and no marker, because the completion of
-	 * one stands for all before it
+	 * poster, who writes it with the lock of the EVD; the device has refused one that counts as
+	 * taken. It gets none of those that follow on the slow path, and no marker, because the
+	 * completion of one stands for all before it
 	 */
 	bool kept_back;
 	_Atomic unsigned tail; /* the next to claim */

@@ -209,6 +209,8 @@ struct tp_dev {
 	unsigned eq_fruitless; /* ia->lock; rounds, one after the other */
 	uint64_t eq_muted;     /* ia->lock; until then; 0: it is not */
 	uint64_t eq_readable;  /* ia->lock; when it last was so for nothing */
+	int eq_next;	       /* ia->lock; descriptor_next when it was last asked why */
+	bool eq_shortage_told; /* ia->lock; since there was a descriptor by then */
 	struct fi_signal eq_signal;
 	bool eq_signal_muted; /* events_lock; eq_fd, a set itself, does not report it */
 	unsigned unwatched; /* ia->lock; connections that are up, and whose socket is not watched */

@@ -87,9 +87,8 @@ enum nap {
 #define MOST_MISSED	 4  /* more are not counted, so that it is soon forgiven */
 #define SERVED_MEANWHILE 32 /* times that its queue is served, from one of the few to the next */
 
-#define VAIN_ROUNDS	 32    /* in a row: is a message without bytes held up? */
-#define FRUITLESS_ROUNDS 100   /* in a row, of the event queue: has it a reason to be muted? */
-#define LONGEST_BACKLOG	 10000 /* connections that a listening socket may keep */
+#define VAIN_ROUNDS	 32  /* in a row: is a message without bytes held up? */
+#define FRUITLESS_ROUNDS 100 /* in a row, of the event queue: has it a reason to be muted? */
 #define SHARED_MUTE	 (2 * VISIT_INTERVAL)
 #define STREAM_TIME	 (10 * VISIT_INTERVAL) /* without data there was no stream */
 #define BATCH		 16 /* ready descriptors that one epoll_wait may return */
@@ -817,19 +816,24 @@ static void eq_mute(struct tp_dev *dev, bool mute)
 
 /*
  * The descriptor was readable so many rounds in a row, and no event was read. Is that for nothing?
- * It may be a backlog of connections that have sent no request yet: each round accepts one.
+ * It may be a backlog of connections that have sent no request yet. Each round accepts one of them;
+ * so if the same descriptor is the next one as when this was asked last, nothing was accepted.
  */
 static bool eq_is_readable_for_nothing(struct tp_dev *dev)
 {
-	int next = descriptor_next(dev);
+	const int next = descriptor_next(dev);
+	const bool same = next == dev->eq_next && dev->eq_fruitless > FRUITLESS_ROUNDS;
 
-	if (dev->eq_fruitless == FRUITLESS_ROUNDS)
-		(void)log_descriptor_shortage("connection requests", next);
-	return next < 0 || dev->shares_progress || dev->eq_fruitless >= LONGEST_BACKLOG;
+	dev->eq_next = next;
+	if (next >= 0)
+		dev->eq_shortage_told = false;
+	else if (!dev->eq_shortage_told)
+		dev->eq_shortage_told = log_descriptor_shortage("connection requests", next);
+	return next < 0 || dev->shares_progress || same;
 }
 
 /*
- * libfabric's descriptor stays readable if it can't accept a connection for want of a descriptor;
+ * libfabric's descriptor stays readable if it can't accept a connection, for want of a descriptor;
  * and where queues share their progress, data make it readable, too. So when it was @readable many
  * rounds in a row, and no event was read, it may be muted for some time; and again at each round
  * without an event that follows. In a stream of data there are other rounds in between.
@@ -840,9 +844,7 @@ static void eq_mind(struct tp_dev *dev, bool readable, bool handled)
 		if (tp_now() < dev->eq_muted)
 			goto wait;
 		eq_mute(dev, false);
-		/* the next round without an event decides, and is not told of */
-		dev->eq_fruitless = dev->eq_fruitless < LONGEST_BACKLOG ? 2 * FRUITLESS_ROUNDS - 1
-									: LONGEST_BACKLOG - 1;
+		dev->eq_fruitless = 2 * FRUITLESS_ROUNDS - 1; /* the next such round decides */
 		return;
 	}
 	if (handled || !readable) {
