@@ -73,9 +73,10 @@ static void load_once(void)
 	}
 	if (library && libfabric.strerror)
 		return;
-	log_error(library ? "libfabric is older than 1.13: %s"
-			  : "libfabric can't be loaded: %s (Debian: libfabric1)",
-		  dlerror());
+	if (library)
+		log_error("libfabric is older than 1.13: %s", dlerror());
+	else
+		log_error("libfabric can't be loaded: %s (Debian: libfabric1)", dlerror());
 	load_result = -ENOENT;
 }
 
