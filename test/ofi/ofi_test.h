@@ -41,11 +41,14 @@ void ofi_prepare(struct ofi_rig *rig, const char *params);
 DAT_RETURN ofi_ia_open(struct ofi_rig *rig, const char *params);
 /* Registers all of memory, with all privileges. */
 DAT_RETURN ofi_lmr_create(struct ofi_rig *rig);
+/* The two endpoints. */
+DAT_RETURN ofi_eps_create(struct ofi_rig *rig);
 /* Each makes what comes next, and stops at the first failure. */
 DAT_RETURN ofi_objects_create(struct ofi_rig *rig);
 DAT_RETURN ofi_connect(struct ofi_rig *rig);
-/* dat_ep_connect, for its part. */
+/* Its parts: dat_ep_connect; to accept the request, and to take the events of both ends. */
 DAT_RETURN ofi_connect_begin(struct ofi_rig *rig);
+DAT_RETURN ofi_connect_end(struct ofi_rig *rig);
 /* All of them: an IA with a connection. */
 void ofi_rig_open(struct ofi_rig *rig);
 /* Frees what there is. Nothing of libfabric must be left, and no descriptor. */

@@ -44,6 +44,17 @@ DAT_RETURN ofi_lmr_create(struct ofi_rig *rig)
 			     &rig->target.rmr_context, NULL, NULL);
 }
 
+DAT_RETURN ofi_eps_create(struct ofi_rig *rig)
+{
+	DAT_RETURN ret = ep_create(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd,
+				   NULL, &rig->active);
+
+	if (!ret)
+		ret = ep_create(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd, NULL,
+				&rig->passive);
+	return ret;
+}
+
 DAT_RETURN ofi_objects_create(struct ofi_rig *rig)
 {
 	DAT_RETURN ret = DAT_SUCCESS;
@@ -64,11 +75,7 @@ DAT_RETURN ofi_objects_create(struct ofi_rig *rig)
 	if (!ret)
 		ret = ofi_lmr_create(rig);
 	if (!ret)
-		ret = ep_create(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd, NULL,
-				&rig->active);
-	if (!ret)
-		ret = ep_create(rig->ia, rig->pz, rig->dto_evd, rig->dto_evd, rig->conn_evd, NULL,
-				&rig->passive);
+		ret = ofi_eps_create(rig);
 	if (!ret)
 		ret = psp_create_any(rig->ia, &rig->port, rig->cr_evd, DAT_PSP_CONSUMER_FLAG,
 				     &rig->psp);
@@ -95,14 +102,11 @@ DAT_RETURN ofi_connect_begin(struct ofi_rig *rig)
 			  NULL, DAT_QOS_BEST_EFFORT, DAT_CONNECT_DEFAULT_FLAG);
 }
 
-DAT_RETURN ofi_connect(struct ofi_rig *rig)
+DAT_RETURN ofi_connect_end(struct ofi_rig *rig)
 {
-	DAT_RETURN ret = ofi_connect_begin(rig);
-	DAT_EVENT event;
+	DAT_EVENT event = ofi_event(rig->cr_evd);
+	DAT_RETURN ret;
 
-	if (ret)
-		return ret;
-	event = ofi_event(rig->cr_evd);
 	ret = cr_accept(event.event_data.cr_arrival_event_data.cr_handle, rig->passive, 0, NULL);
 	if (ret)
 		return ret;
@@ -110,6 +114,13 @@ DAT_RETURN ofi_connect(struct ofi_rig *rig)
 		if (ofi_event(rig->conn_evd).event_number != DAT_CONNECTION_EVENT_ESTABLISHED)
 			return DAT_ERROR(DAT_ABORT, DAT_NO_SUBTYPE);
 	return DAT_SUCCESS;
+}
+
+DAT_RETURN ofi_connect(struct ofi_rig *rig)
+{
+	DAT_RETURN ret = ofi_connect_begin(rig);
+
+	return ret ? ret : ofi_connect_end(rig);
 }
 
 void ofi_rig_open(struct ofi_rig *rig)

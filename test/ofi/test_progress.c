@@ -1106,15 +1106,22 @@ START_TEST(queues_are_not_left_to_who_sleeps_on_one_of_two_zones)
 }
 END_TEST
 
-/* From here on the descriptor of the event queue is readable, and the queue has no event. */
-static int eq_make_readable(void)
-{
-	int readable = eventfd(1, EFD_CLOEXEC);
+static int own_eq_fd;
 
-	ck_assert_int_ge(readable, 0);
-	cq->dev->eq_fd = readable;
-	ck_assert_int_eq(epoll_watch(cq->dev->epoll, readable), 0);
-	return readable;
+/* From here on the descriptor of the event queue is readable, and the queue has no event. */
+static void eq_make_readable(void)
+{
+	own_eq_fd = cq->dev->eq_fd;
+	cq->dev->eq_fd = eventfd(1, EFD_CLOEXEC);
+	ck_assert_int_ge(cq->dev->eq_fd, 0);
+	ck_assert_int_eq(epoll_watch(cq->dev->epoll, cq->dev->eq_fd), 0);
+}
+
+static void eq_restore(void)
+{
+	close(cq->dev->eq_fd);
+	cq->dev->eq_fd = own_eq_fd;
+	cq->dev->eq_muted = 0;
 }
 
 /*
@@ -1140,18 +1147,16 @@ static unsigned rounds_among_data(unsigned rounds, bool single)
 START_TEST(the_event_queue_is_muted_in_a_stream_of_data_that_wakes_it)
 {
 	struct tp_dev *dev = cq->dev;
-	const int eq_fd = dev->eq_fd, readable = eq_make_readable();
 	const bool mutes = _i == 1;
 
+	eq_make_readable();
 	dev->shares_progress = _i > 0;
 	ck_assert_int_eq(rounds_among_data(2 * ROUNDS, _i == 2) > 0, mutes);
 	ck_assert_int_eq(dev->eq_muted != 0, mutes);
-	ck_assert_int_eq(epoll_reports(dev->epoll, readable), !mutes);
+	ck_assert_int_eq(epoll_reports(dev->epoll, dev->eq_fd), !mutes);
 	if (mutes)
 		ck_assert_uint_le(tp_dev_deadline(dev), tp_now() + 2 * VISIT_INTERVAL);
-	dev->eq_fd = eq_fd;
-	dev->eq_muted = 0;
-	close(readable);
+	eq_restore();
 }
 END_TEST
 
@@ -1188,8 +1193,7 @@ static void eq_unmute(void)
 /* Each round accepts a connection that has sent nothing yet; in the end the kernel refuses that. */
 START_TEST(the_event_queue_is_muted_when_nothing_is_accepted)
 {
-	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
-
+	eq_make_readable();
 	ck_assert(!eq_is_muted_after(5 * ROUNDS, true));
 	ck_assert(!eq_is_muted_after(ROUNDS - 1, false));
 	ck_assert(!eq_is_muted_after(1, true));
@@ -1198,8 +1202,7 @@ START_TEST(the_event_queue_is_muted_when_nothing_is_accepted)
 	ck_assert(eq_is_muted_after(1, false));
 	eq_unmute();
 	ck_assert(!eq_is_muted_after(ROUNDS, true));
-	cq->dev->eq_fd = eq_fd;
-	close(readable);
+	eq_restore();
 	accepted_close();
 }
 END_TEST
@@ -1230,15 +1233,13 @@ static unsigned lines_of(const char *text)
 /* That is told once. */
 START_TEST(the_event_queue_is_muted_for_want_of_a_descriptor)
 {
-	const int eq_fd = cq->dev->eq_fd, readable = eq_make_readable();
-
+	eq_make_readable();
 	ff_log_capture();
 	expect_muted_without_descriptors(_i ? ROUNDS + 1 : 0);
 	ck_assert_uint_eq(lines_of("no file descriptor left"), 1);
 	eq_unmute();
 	ck_assert(!eq_is_muted_after(ROUNDS, true));
-	cq->dev->eq_fd = eq_fd;
-	close(readable);
+	eq_restore();
 	accepted_close();
 }
 END_TEST

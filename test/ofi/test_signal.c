@@ -310,16 +310,10 @@ static void tcp_open(void)
 /* @watched: its sockets; if not, the kernel has no room for them. */
 static void tcp_connect(bool watched)
 {
-	DAT_EVENT event;
-
 	ck_dat(ofi_connect_begin(&rig));
-	event = ofi_event(rig.cr_evd);
 	if (!watched)
 		ff_fail_times("epoll_ctl", ENOSPC, UINT_MAX);
-	ck_dat(cr_accept(event.event_data.cr_arrival_event_data.cr_handle, rig.passive, 0, NULL));
-	for (unsigned i = 0; i < 2; i++)
-		ck_assert_int_eq(ofi_event(rig.conn_evd).event_number,
-				 DAT_CONNECTION_EVENT_ESTABLISHED);
+	ck_dat(ofi_connect_end(&rig));
 	(void)ff_fail_left("epoll_ctl");
 }
 
@@ -388,14 +382,6 @@ START_TEST(an_end_whose_socket_is_not_watched_is_signalled)
 }
 END_TEST
 
-static void eps_create(void)
-{
-	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, rig.dto_evd, rig.conn_evd, NULL,
-			 &rig.active));
-	ck_dat(ep_create(rig.ia, rig.pz, rig.dto_evd, rig.dto_evd, rig.conn_evd, NULL,
-			 &rig.passive));
-}
-
 START_TEST(ends_are_signalled_as_long_as_one_socket_is_not_watched)
 {
 	DAT_EP_HANDLE unwatched[2];
@@ -404,7 +390,7 @@ START_TEST(ends_are_signalled_as_long_as_one_socket_is_not_watched)
 	tcp_connect(false);
 	unwatched[0] = rig.active;
 	unwatched[1] = rig.passive;
-	eps_create();
+	ck_dat(ofi_eps_create(&rig));
 	tcp_connect(true);
 	ck_dat(ep_disconnect(rig.active, DAT_CLOSE_ABRUPT_FLAG));
 	expect_both_disconnected();
@@ -414,7 +400,7 @@ START_TEST(ends_are_signalled_as_long_as_one_socket_is_not_watched)
 	expect_both_disconnected();
 	ck_dat(ep_free(unwatched[0]));
 	ck_dat(ep_free(unwatched[1]));
-	eps_create();
+	ck_dat(ofi_eps_create(&rig));
 	tcp_connect(true);
 	expect_end_is_told(false);
 	expect_both_disconnected();

@@ -231,6 +231,14 @@ void pair_begin_to_end(struct pair *pair)
 		sched_yield();
 }
 
+void pair_finish_the_end(struct pair *pair)
+{
+	while (fake_step())
+		;
+	fake_clock_auto(true);
+	expect_event(pair->client.connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+}
+
 void pair_connect(struct pair *pair)
 {
 	if (!pair->client.ia)

@@ -86,6 +86,8 @@ void side_disconnect(const struct side *side);
  * stands still, and the device works by fake_step.
  */
 void pair_begin_to_end(struct pair *pair);
+/* The device flushes what it has, time moves, and the client takes the event. */
+void pair_finish_the_end(struct pair *pair);
 void connect_eps(struct side *client, DAT_EP_HANDLE client_ep, struct side *server,
 		 DAT_EP_HANDLE server_ep);
 /* Disconnects abruptly, waits for the event at both sides, and closes them. */

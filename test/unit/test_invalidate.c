@@ -412,10 +412,7 @@ START_TEST(behind_a_post_that_was_refused_and_counts_as_taken_it_is_flushed)
 	fake_fail("post_send", EIO, 1);
 	post_send(client, 2, 0, 8, 0);
 	ck_dat(try_invalidate(context, DEFAULT));
-	while (fake_step())
-		;
-	fake_clock_auto(true);
-	(void)expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	pair_finish_the_end(&pair);
 	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
 	expect_dto(client->request_evd, 2, DAT_DTO_ERR_FLUSHED);
 	expect_dto(client->request_evd, SEND, DAT_DTO_ERR_FLUSHED);

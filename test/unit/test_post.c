@@ -1439,6 +1439,16 @@ START_TEST(a_request_without_memory_while_the_connection_ends_is_refused)
 }
 END_TEST
 
+/* The connection ends, and sends 1 to 4 are flushed. */
+static void expect_four_flushed(void)
+{
+	pair_finish_the_end(&pair);
+	for (unsigned n = 1; n <= 4; n++)
+		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
+	expect_no_event(client->request_evd);
+	expect_idle(true, true);
+}
+
 /* Those behind it are not given to the device, which might complete them, but flushed, too. */
 START_TEST(a_request_that_is_refused_while_the_connection_ends_is_flushed)
 {
@@ -1452,14 +1462,7 @@ START_TEST(a_request_that_is_refused_while_the_connection_ends_is_flushed)
 	post_send(client, 3, 0, 8, SUPPRESS);
 	post_send(client, 4, 0, 8, 0);
 	ck_assert_uint_eq(fake_calls("post_send"), posted + 1);
-	while (fake_step())
-		;
-	fake_clock_auto(true);
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	for (unsigned n = 1; n <= 4; n++)
-		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
-	expect_no_event(client->request_evd);
-	expect_idle(true, true);
+	expect_four_flushed();
 	fake_hold(false);
 	expect_event(server->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
 	ck_dat(ep_reset(client->ep));
@@ -1497,14 +1500,7 @@ START_TEST(no_marker_follows_a_request_that_is_refused_while_the_connection_ends
 		sched_yield();
 	fake_wait_idle(0); /* by now the service thread would have posted a marker */
 	post_send(client, 4, 0, 8, 0);
-	while (fake_step())
-		;
-	fake_clock_auto(true);
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
-	for (unsigned n = 1; n <= 4; n++)
-		expect_dto(client->request_evd, n, DAT_DTO_ERR_FLUSHED);
-	expect_no_event(client->request_evd);
-	expect_idle(true, true);
+	expect_four_flushed();
 	pair_close_abrupt(&pair);
 }
 END_TEST
@@ -1526,10 +1522,7 @@ START_TEST(a_bind_that_is_refused_while_the_connection_ends_is_flushed)
 	ck_dat(rmr_bind_va(rmr, &range, DAT_MEM_PRIV_REMOTE_READ_FLAG, client->ep, cookie_of(3), 0,
 			   &context));
 	post_send(client, 4, 0, 8, 0);
-	while (fake_step())
-		;
-	fake_clock_auto(true);
-	expect_event(client->connect_evd, DAT_CONNECTION_EVENT_DISCONNECTED);
+	pair_finish_the_end(&pair);
 	expect_dto(client->request_evd, 1, DAT_DTO_ERR_FLUSHED);
 	expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);
 	expect_event(client->request_evd, DAT_RMR_BIND_COMPLETION_EVENT);

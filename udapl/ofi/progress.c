@@ -653,8 +653,8 @@ static enum nap nap_choose_locked(const struct tp_cq *lead)
 
 /*
  * Serves the queues, for a consumer that polls its memory, and takes a nap then, if something has
- * arrived lately. What was waiting before and is waiting still has not arrived since:
- * nobody can take it in, and the descriptor is readable for as long as that lasts.
+ * arrived lately. What was waiting before and is waiting still has not arrived since: nobody can
+ * take it in, and the descriptor is readable for as long as that lasts.
  */
 static void serve_and_nap_locked(struct tp_cq *cqs, struct tp_cq *lead)
 {
